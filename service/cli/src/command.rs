@@ -79,7 +79,7 @@ pub enum ClientCommand {
     Nearest(ConnectedCommand<NearestArgs>),
     /// Show objects entering, moving in and leaving a region, live
     Watch(ConnectedCommand<WatchArgs>),
-    /// Send positions, from a CSV or GeoParquet file or one from flags
+    /// Send positions, from a file or one from flags
     Report(ConnectedCommand<ReportArgs>),
     /// Remove objects by id
     Remove(ConnectedCommand<RemoveArgs>),

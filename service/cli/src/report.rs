@@ -1,4 +1,4 @@
-//! `shoal report`: sends positions, from a CSV or GeoParquet file or one from flags.
+//! `shoal report`: sends positions, from a file of any format or one from flags.
 //!
 //! Ends with a summary. The exit code is 3 if rows were refused.
 
@@ -26,9 +26,10 @@ use super::values::{bits, time_default};
 /// Flags of `shoal report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// CSV, plain or gzip, or Parquet, with columns of the object, the time and the position, and
-    /// perhaps speed, heading, altitude and state, found by their names, as in object_id, t_ms, lon,
-    /// lat or mmsi, timestamp, longitude, latitude; - for CSV on standard input
+    /// CSV, JSON or GeoJSON, Parquet, GPX, NMEA 0183 or AIS (AIVDM), or a GTFS-realtime feed; any
+    /// but Parquet also with gzip, or - for standard input. Columns of the object, the time, the
+    /// position and its measures are found by their names, as in object_id, t_ms, lon, lat or mmsi,
+    /// timestamp, longitude, latitude
     #[arg(required_unless_present = "x")]
     pub file: Option<String>,
     #[command(flatten)]

@@ -43,7 +43,7 @@ pub use compress::{Compressed, Planned, compress, plan};
 pub use csv_error::{CsvError, CsvFault};
 pub use decompress::{Decompressed, Inspected, TableSink, decompress, inspect};
 pub use error::TableError;
-pub use fix_csv::{CsvReader, CsvRow, Fix, NamedCsvRow};
+pub use fix_csv::{CsvReader, CsvRow, Fix, NamedCsvRow, looks_like_header};
 pub use fix_fields::{
     AltitudeUnit, ChosenColumn, ColumnChoice, ColumnOverride, ColumnsFault, DroppedMeasures,
     FixField, FixFileOptions, MeasureReader, NotANumber, RowMeasures, SpeedUnit, TimeDefault,

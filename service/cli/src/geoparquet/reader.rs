@@ -9,6 +9,7 @@ use std::fs::File;
 
 use parquet::column::reader::ColumnReader;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use shoal_table::FixFileOptions;
 
@@ -50,6 +51,14 @@ impl GeoParquetReader {
         let wrong = |reason| CliError::Input { file: name.to_owned(), reason };
         let file = SerializedFileReader::new(file).map_err(|error| wrong(error.to_string()))?;
         let metadata = file.metadata();
+        let groups = metadata.row_groups().iter().map(RowGroupMetaData::num_rows);
+        let rows = groups.fold(0, i64::wrapping_add);
+        let stated = metadata.file_metadata().num_rows();
+        if rows != stated {
+            return Err(wrong(format!(
+                "its row groups have {rows} rows, its footer states {stated}"
+            )));
+        }
         let columns = SourceColumns::of(metadata.file_metadata(), options).map_err(wrong)?;
         let rows = RowReader::new(name, &columns, options);
         Ok(Self {
@@ -78,7 +87,15 @@ impl GeoParquetReader {
                 reason: error.to_string(),
             };
             let group = self.file.get_row_group(self.group).map_err(broken)?;
-            self.left = u64::try_from(group.metadata().num_rows()).unwrap_or(0);
+            let rows = group.metadata().num_rows();
+            for leaf in self.columns.leaves() {
+                let values = group.metadata().column(leaf.index).num_values();
+                if values != rows {
+                    let reason = format!("it has {values} values in a row group of {rows} rows");
+                    return Err(Fault { column: leaf.name.clone(), reason });
+                }
+            }
+            self.left = u64::try_from(rows).unwrap_or(0);
             let reader = |leaf: &Leaf| group.get_column_reader(leaf.index);
             self.readers =
                 self.columns.leaves().map(reader).collect::<Result<_, _>>().map_err(broken)?;

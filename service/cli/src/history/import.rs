@@ -25,7 +25,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// Flags of `shoal history import`.
 #[derive(Args, Debug)]
 pub struct ImportArgs {
-    /// CSV or Parquet, as of `shoal report`; - for CSV on standard input
+    /// A file of any format of `shoal report`; - for standard input
     pub file: String,
     #[command(flatten)]
     pub(super) sending: SendArgs,

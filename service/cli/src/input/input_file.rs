@@ -34,8 +34,20 @@ pub fn open_input(name: &str, options: &FixFileOptions) -> Result<Box<dyn FixSou
         }
         (name, Box::new(File::open(path).map_err(cannot_read(name))?))
     };
-    let head = InputHead::read(input).map_err(cannot_read(name))?;
-    match head.format() {
+    open_stream(shown, input, options)
+}
+
+/// Opens an input that is read from its begin to its end; `shown` is its name in messages.
+///
+/// # Errors
+/// As [`open_input`].
+pub(super) fn open_stream(
+    shown: &str,
+    input: Box<dyn Read + Send>,
+    options: &FixFileOptions,
+) -> Result<Box<dyn FixSource>, CliError> {
+    let head = InputHead::read(input).map_err(cannot_read(shown))?;
+    match head.format {
         Format::Json => Ok(Box::new(JsonFixes::new(head.into_buffered(), shown, options))),
         Format::Xml => Ok(Box::new(GpxFixes::open(head.into_buffered(), shown, options)?)),
         Format::GtfsRealtime => {
@@ -44,7 +56,7 @@ pub fn open_input(name: &str, options: &FixFileOptions) -> Result<Box<dyn FixSou
         Format::Nmea => Ok(Box::new(NmeaFixes::new(head.into_input(), shown, options))),
         Format::Csv => {
             let csv = CsvReader::from_reader(head.into_input(), Path::new(shown), options);
-            Ok(Box::new(CsvFixes(csv.map_err(|error| unusable(name, &error))?)))
+            Ok(Box::new(CsvFixes(csv.map_err(|error| unusable(shown, &error))?)))
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use std::io::{self, BufReader, Chain, Cursor, Read};
 
-use shoal_table::TextInput;
+use shoal_table::{TextInput, looks_like_header};
 
 use super::gtfs_realtime::is_feed;
 use super::nmea::looks_like_sentence;
 
 /// Bytes that are looked at.
 const HEAD_BYTES: usize = 4_096;
+/// Lines with text that are looked at.
+const HEAD_LINES: usize = 3;
 /// Bytes that are looked at even if the first line is shorter.
 const HEAD_BYTES_MIN: usize = 16;
 
@@ -29,6 +31,8 @@ pub(super) enum Format {
 
 /// An input, plain or gzip, whose first bytes were read.
 pub(super) struct InputHead {
+    /// The format that the first bytes show.
+    pub(super) format: Format,
     head: Vec<u8>,
     rest: TextInput<Box<dyn Read + Send>>,
 }
@@ -37,8 +41,8 @@ pub(super) struct InputHead {
 pub(super) type WholeInput = Chain<Cursor<Vec<u8>>, TextInput<Box<dyn Read + Send>>>;
 
 impl InputHead {
-    /// Reads the first bytes; no more than the first line that has text, since the next one may come
-    /// late from a pipe.
+    /// Reads the first bytes; no more lines than tell the format, since the next one may come late
+    /// from a pipe.
     ///
     /// # Errors
     /// Those of reading.
@@ -46,31 +50,20 @@ impl InputHead {
         let mut rest = TextInput::new(input)?;
         let mut head = Vec::new();
         let mut byte = [0];
-        while head.len() < HEAD_BYTES {
+        let mut format = None;
+        while format.is_none() && head.len() < HEAD_BYTES && lines(&head).count() <= HEAD_LINES {
             match rest.read(&mut byte) {
                 Ok(0) => break,
                 Ok(_) => head.push(byte[0]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            if byte == *b"\n" && head.len() >= HEAD_BYTES_MIN && first_line(&head).is_some() {
-                break;
+            if byte == *b"\n" && head.len() >= HEAD_BYTES_MIN {
+                format = format_of(&head);
             }
         }
-        Ok(Self { head, rest })
-    }
-
-    /// The format that the first bytes show.
-    pub(super) fn format(&self) -> Format {
-        if is_feed(&self.head) {
-            return Format::GtfsRealtime;
-        }
-        match first_line(&self.head).unwrap_or_default() {
-            [b'<', ..] => Format::Xml,
-            [b'{' | b'[' | 0x1e, ..] => Format::Json,
-            line if looks_like_sentence(line) => Format::Nmea,
-            _ => Format::Csv,
-        }
+        let format = format.or_else(|| format_of(&head)).unwrap_or(Format::Csv);
+        Ok(Self { format, head, rest })
     }
 
     /// The input from its begin.
@@ -84,9 +77,75 @@ impl InputHead {
     }
 }
 
-/// The first line with text that is no comment, without blanks before it.
-fn first_line(head: &[u8]) -> Option<&[u8]> {
+/// The format of an input; `None` if its first lines do not tell it.
+fn format_of(head: &[u8]) -> Option<Format> {
+    if is_feed(head) {
+        return Some(Format::GtfsRealtime);
+    }
+    let mut lines = lines(head);
+    let first = lines.next()?;
+    let format = match first {
+        [b'<', ..] => Some(Format::Xml),
+        [b'{' | b'[' | 0x1e, ..] => Some(Format::Json),
+        _ if looks_like_sentence(first) => Some(Format::Nmea),
+        _ if looks_like_header(first) => Some(Format::Csv),
+        _ => None,
+    };
+    // The first line of what a receiver writes, or of a log file, may lack its begin.
+    format.or_else(|| {
+        lines.find_map(|line| match line {
+            [b'{', rest @ ..] if rest.trim_ascii_start().first() == Some(&b'"') => {
+                Some(Format::Json)
+            }
+            _ if looks_like_sentence(line) => Some(Format::Nmea),
+            _ => None,
+        })
+    })
+}
+
+/// The lines with text that are no comments, without blanks around it.
+fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     let text = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head);
     let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    lines.into_iter().find(|line| !line.is_empty() && line[0] != b'#')
+    lines.filter(|line| !line.is_empty() && line[0] != b'#')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_lines_tell_the_format() {
+        for (head, format) in [
+            ("id,t,lon,lat\n1,2,3,4\n", Some(Format::Csv)),
+            ("# by\n\n\u{feff}{\"a\":1}", None),
+            ("\u{feff}\n {\"a\":1}", Some(Format::Json)),
+            ("itude\":1}\n{\"a\":1}\n", Some(Format::Json)),
+            ("id,x,y\n{\"a\"},1,2\n", Some(Format::Csv)),
+            ("a,b\n{12-34},1,2\n", None),
+            ("M,46.9,M,,*47\n$GPRMC,1\n", Some(Format::Nmea)),
+            ("<?xml version='1.0'?>\n", Some(Format::Xml)),
+            ("", None),
+        ] {
+            assert_eq!(format_of(head.as_bytes()), format, "{head}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_is_read_no_further_than_needed() {
+        /// Gives a text, and fails if it is asked for more.
+        struct Pipe(Cursor<&'static [u8]>);
+        impl Read for Pipe {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                match self.0.read(buffer)? {
+                    0 => Err(io::Error::other("it waits for the next line")),
+                    read => Ok(read),
+                }
+            }
+        }
+        for line in ["id,t,longitude,latitude\n", "!AIVDM,1,1,,A,13u?etPv2,0*24\n"] {
+            let pipe = Pipe(Cursor::new(line.as_bytes()));
+            assert!(InputHead::read(Box::new(pipe)).is_ok(), "{line}");
+        }
+    }
 }

@@ -9,6 +9,8 @@ mod input_args;
 mod input_file;
 mod input_head;
 mod json;
+#[cfg(test)]
+mod mutations;
 mod nmea;
 mod row_batches;
 mod value;

@@ -7,6 +7,7 @@ mod client_config;
 mod client_output;
 mod client_watch;
 mod codec;
+mod formats;
 mod full_outputs;
 mod history_files;
 mod hostile_memory;

@@ -72,6 +72,13 @@ impl CsvHeader {
     }
 }
 
+/// True if a line has names of at least two required columns, as the header of a file has.
+#[must_use]
+pub fn looks_like_header(line: &[u8]) -> bool {
+    let names = names(line, delimiter_of(line)).unwrap_or_default();
+    ColumnChoice::required_found(&names) >= 2
+}
+
 /// The separator that gives the most of the required columns, and the most columns.
 fn delimiter_of(line: &[u8]) -> u8 {
     let fit = |delimiter: &u8| {

@@ -7,4 +7,5 @@ mod reader;
 mod record;
 
 pub use fix::{CsvRow, Fix, NamedCsvRow};
+pub use header::looks_like_header;
 pub use reader::CsvReader;
