@@ -6,6 +6,7 @@ mod erase;
 mod export;
 mod import;
 mod replay;
+mod wait;
 
 use std::fs;
 use std::io::Write as _;

@@ -4,15 +4,16 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use shoal_client::{
-    Aim, BlockEncoder, Client, Payload, PlanChoice, ReportOptions, parse_durability, v1,
+    AckTotals, Aim, BlockEncoder, Client, Payload, PlanChoice, ReportOptions, parse_durability, v1,
 };
 use shoal_service::fleet_space;
 use shoal_table::TimeDefault;
+use tokio::sync::watch;
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
@@ -22,6 +23,9 @@ use super::object_ids::ObjectList;
 use super::output::stdout;
 use super::report_summary::ReportSummary;
 use super::values::{bits, time_default};
+
+/// Least time between two lines that say why messages are sent again.
+const RETRIES_TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// Flags of `shoal report`.
 #[derive(Args, Debug)]
@@ -177,8 +181,11 @@ pub(super) async fn send(
     let mut stream = client.report(ReportOptions {
         producer: args.producer.clone(),
         durability: args.durability.unwrap_or_default(),
+        retry_for: client.options().timeout,
         ..ReportOptions::unnumbered(&fleet.name)
     });
+    let telling =
+        tokio::spawn(tell_retries(stream.totals(), bar.clone(), client.options().timeout));
     let mut summary = ReportSummary::new(fleet);
     while let Some(batch) = batches.next().await {
         summary.unreadable(&batch);
@@ -194,9 +201,27 @@ pub(super) async fn send(
         bar.set_position(totals.borrow().rows_total());
         bar.set_message(format!("{} rows sent", summary.rows_sent()));
     }
-    summary.finish(stream.finish().await?, batches.into_summary(), started.elapsed());
+    let finished = stream.finish().await;
+    // The task ends with the stream.
+    let _ = telling.await;
+    summary.finish(finished?, batches.into_summary(), started.elapsed());
     bar.finish_and_clear();
     Ok(summary)
+}
+
+/// Says on standard error why messages are sent again.
+async fn tell_retries(mut totals: watch::Receiver<AckTotals>, bar: ProgressBar, timeout: Duration) {
+    let mut told_at: Option<Instant> = None;
+    while totals.changed().await.is_ok() {
+        let retried = totals.borrow_and_update().retried.clone();
+        if let Some(error) = retried
+            && told_at.is_none_or(|at| at.elapsed() >= RETRIES_TOLD_EVERY)
+        {
+            let seconds = timeout.as_secs_f64();
+            bar.suspend(|| eprintln!("{error}; trying again for {seconds} s"));
+            told_at = Some(Instant::now());
+        }
+    }
 }
 
 /// Writes the summary.

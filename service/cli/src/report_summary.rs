@@ -175,6 +175,7 @@ impl ReportSummary {
         );
         let written = written.and_then(|()| self.write_expired(&mut text));
         let written = written.and_then(|()| self.write_ahead(&mut text));
+        let written = written.and_then(|()| self.write_duplicates(&mut text));
         let written = written.and_then(|()| match self.not_kept {
             Some(rows @ 1..) => {
                 writeln!(text, "  not kept, older than the retention of the history: {rows}")
@@ -185,6 +186,20 @@ impl ReportSummary {
         let written = written.and_then(|()| self.write_source(&mut text));
         written.expect("writing to a string does not fail");
         text
+    }
+
+    /// Messages that the server had applied under the same producer; their rows are in no count.
+    fn write_duplicates(&self, text: &mut String) -> std::fmt::Result {
+        let AckTotals { duplicate_messages, failed_messages, .. } = self.totals;
+        if duplicate_messages == 0 {
+            return Ok(());
+        }
+        write!(text, "  sent before by this producer and not applied again: ")?;
+        if failed_messages == 0 {
+            let rows = self.rows_sent().saturating_sub(self.totals.rows_total());
+            return writeln!(text, "{rows} rows in {duplicate_messages} messages");
+        }
+        writeln!(text, "{duplicate_messages} messages")
     }
 
     fn write_expired(&self, text: &mut String) -> std::fmt::Result {

@@ -103,6 +103,12 @@ impl Worker {
             if now >= *retry_until.get_or_insert(now + self.options.retry_for) {
                 return Err(error);
             }
+            let retried = error.to_string();
+            self.totals.send_if_modified(|totals| {
+                let is_new = totals.retried.as_ref() != Some(&retried);
+                totals.retried = Some(retried);
+                is_new
+            });
             sleep(RETRY_INTERVAL).await;
             // Without a new connection the next call fails and counts as another attempt.
             if let Ok(client) = self.client.reconnect().await {

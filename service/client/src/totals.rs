@@ -28,6 +28,8 @@ pub struct AckTotals {
     pub epoch: u64,
     /// Term of `epoch`.
     pub term: u64,
+    /// The error after which messages are sent again; `None` once one is acknowledged since.
+    pub retried: Option<String>,
     /// Identifies the state after all acknowledged messages: pass it as
     /// `QueryOptions.min_token` to read at least this state.
     pub token: Vec<u8>,
@@ -40,6 +42,9 @@ impl AckTotals {
     /// Adds an acknowledgement of `messages` messages, which `ack` numbers as the stream does.
     pub(crate) fn add(&mut self, messages: u64, ack: v1::ReportAck) {
         self.messages += messages;
+        if messages > 0 {
+            self.retried = None;
+        }
         add_counts(&mut self.rows, &ack.rows.unwrap_or_default());
         for count in ack.refused_by_reason {
             *self.refused_by_reason.entry(count.reason).or_default() += count.rows;

@@ -14,6 +14,7 @@ use shoal_service::fleet_space;
 use shoal_table::OutputFile;
 
 use super::WindowArgs;
+use super::wait::reaches;
 use crate::connection::FleetArgs;
 use crate::error::{CliError, Exit};
 use crate::geoparquet::GeoParquetWriter;
@@ -50,6 +51,9 @@ pub struct ExportArgs {
     /// Replace the file if it exists
     #[arg(long)]
     pub force: bool,
+    /// Write what the history has, without waiting until it has what the fleet has
+    #[arg(long)]
+    pub no_wait: bool,
     #[command(flatten)]
     window: WindowArgs,
     /// Only this object; may be repeated, at most 65,536 times
@@ -168,16 +172,19 @@ fn io_error(error: ParquetError) -> io::Error {
     }
 }
 
-/// Asks, and writes the file.
+/// Waits until the history has what the fleet has, asks, and writes the file.
 ///
 /// # Errors
-/// Those of the server and of writing; then there is no file.
+/// As [`reaches`]; those of the server and of writing; then there is no file.
 pub(super) async fn run(
     client: &Client,
     args: &ExportArgs,
     Export { format, region }: Export,
 ) -> Result<Exit, CliError> {
     let fleet = client.get_fleet(&args.fleet.fleet).await?;
+    if !args.no_wait {
+        reaches(client, &fleet.name, fleet.epoch, ", or write what it has with --no-wait").await?;
+    }
     let space = fleet_space::space(&fleet)?;
     let is_geographic = space.is_geographic();
     let form = match format {

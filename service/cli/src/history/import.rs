@@ -5,22 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::Duration;
 
 use clap::Args;
 use shoal_client::{Client, v1};
 use shoal_engine::limits::TIME_MIN_MS;
 use shoal_service::timestamp::rfc3339;
 use shoal_table::TimeDefault;
-use tokio::time::{Instant, sleep};
 
+use super::wait::{history_of, reaches};
 use crate::error::{CliError, Exit};
 use crate::input::{InputArgs, open_input};
 use crate::report::{self, RowSource, SendArgs};
 use crate::values::time_default;
-
-/// Interval between two requests for the progress of the history.
-const POLL: Duration = Duration::from_millis(100);
 
 /// Flags of `shoal history import`.
 #[derive(Args, Debug)]
@@ -84,7 +80,10 @@ pub(super) async fn run(
     let see = |fixes: &[v1::Fix]| hours.add(fixes);
     let mut summary = report::send(client, sending, source, &fleet, see).await?;
     let reached = match summary.last_epoch() {
-        Some(epoch) => reaches(client, &fleet.name, epoch).await,
+        Some(epoch) => {
+            let reached = reaches(client, &fleet.name, epoch, "; the rows are reported").await;
+            reached.map(|history| history.kept_from_ms)
+        }
         None => Ok(None),
     };
     let kept_from_ms = reached.as_ref().ok().copied().flatten();
@@ -100,44 +99,5 @@ pub(super) async fn run(
             ))))
         }
         _ => Ok(exit),
-    }
-}
-
-/// Returns the state of the history; fails if there is none or if it has stopped.
-fn history_of(fleet: &v1::Fleet) -> Result<&v1::HistoryState, CliError> {
-    let name = &fleet.name;
-    let history = fleet.history.as_ref().ok_or_else(|| {
-        CliError::Usage(format!("fleet {name} has no history; start its server with --history"))
-    })?;
-    if history.problem.is_empty() {
-        return Ok(history);
-    }
-    let stopped = CliError::local(format!("the history of fleet {name} has stopped"));
-    Err(stopped(io::Error::other(history.problem.clone())))
-}
-
-/// Waits until the history contains `epoch`; fails if it does not advance within the timeout.
-/// Returns the time from which the history keeps fixes; `None` if it keeps all.
-async fn reaches(client: &Client, name: &str, epoch: u64) -> Result<Option<i64>, CliError> {
-    let timeout = client.options().timeout;
-    let (mut reached, mut since) = (0, Instant::now());
-    loop {
-        let fleet = client.get_fleet(name).await?;
-        let v1::HistoryState { watermark_epoch: watermark, kept_from_ms, .. } =
-            *history_of(&fleet)?;
-        if watermark >= epoch {
-            return Ok(kept_from_ms);
-        }
-        if watermark > reached {
-            (reached, since) = (watermark, Instant::now());
-        }
-        if since.elapsed() > timeout {
-            let late = CliError::local(format!(
-                "the rows are reported, but the history of fleet {name} stays at epoch {watermark} \
-                 of {epoch}; wait longer with --timeout"
-            ));
-            return Err(late(io::ErrorKind::TimedOut.into()));
-        }
-        sleep(POLL).await;
     }
 }

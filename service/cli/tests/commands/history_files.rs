@@ -431,6 +431,25 @@ fn bad_input_is_named_by_file_row_column_and_reason() {
     assert!(said.contains("--history"), "{said}");
 }
 
+#[test]
+fn an_export_waits_until_the_history_has_what_the_fleet_has() {
+    let (folder, served) = with_history(&["--limit", "history_seal_ms=2500"]);
+    let lines = lines(3, 5);
+    let reported = served.run_with("report - --producer p", &text(&lines)).expect(0);
+    assert!(reported.contains("applied 5"), "{reported}");
+    let early = folder.path().join("early.csv");
+    let ran = served.run(&format!("history export {} {ALL} --no-wait", early.display()));
+    assert!(ran.expect(0).starts_with("0 fixes"));
+    let file = folder.path().join("all.csv");
+    let ran = served.run(&format!("history export {} {ALL}", file.display()));
+    assert!(ran.err.contains("the history of fleet default is behind: it has epoch"), "{ran:?}");
+    assert!(ran.expect(0).starts_with("5 fixes"));
+
+    let again = served.run_with("report - --producer p", &text(&lines)).expect(0);
+    let expected = "sent before by this producer and not applied again: 5 rows in 1 messages";
+    assert!(again.contains(expected), "{again}");
+}
+
 /// Passes connections on to `target`; cuts each after `limit` bytes of answers.
 fn cutting(target: String, limit: u64) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
