@@ -10,4 +10,5 @@ mod wkb;
 mod writer;
 
 pub use reader::GeoParquetReader;
+pub(crate) use source_columns::is_wgs84;
 pub use writer::{GeoParquetWriter, ROW_GROUP_ROWS, SORTED_ROWS};

@@ -289,8 +289,8 @@ fn crs(column: &Value) -> Option<String> {
 }
 
 /// True for the names of longitude and latitude of WGS 84: OGC:CRS84, EPSG:4326, and both with a
-/// height (OGC:CRS84h, EPSG:4979); also as the last identifier of a WKT text.
-fn is_wgs84(text: &str) -> bool {
+/// height (OGC:CRS84h, EPSG:4979); also as a URN, or as the last identifier of a WKT text.
+pub(crate) fn is_wgs84(text: &str) -> bool {
     const NAMES: [&str; 4] = ["OGC:CRS84", "OGC:CRS84h", "EPSG:4326", "EPSG:4979"];
     let is_name = |text: &str| NAMES.iter().any(|name| name.eq_ignore_ascii_case(text));
     let wkt = || {
@@ -299,7 +299,14 @@ fn is_wgs84(text: &str) -> bool {
         let bare = |text: &str| text.trim().trim_matches('"').to_owned();
         Some(format!("{}:{}", bare(authority), bare(code)))
     };
-    is_name(text) || (text.starts_with("GEOG") && wkt().is_some_and(|name| is_name(&name)))
+    let urn = || {
+        let mut parts = text.strip_prefix("urn:ogc:def:crs:")?.split(':');
+        let (authority, _version, code) = (parts.next()?, parts.next()?, parts.next()?);
+        Some(format!("{authority}:{code}"))
+    };
+    is_name(text)
+        || urn().is_some_and(|name| is_name(&name))
+        || (text.starts_with("GEOG") && wkt().is_some_and(|name| is_name(&name)))
 }
 
 #[cfg(test)]
@@ -322,6 +329,9 @@ mod tests {
         }
         assert_eq!(crs(&json!({})), None);
         assert_eq!(of(json!("EPSG:4326")), None);
+        assert_eq!(of(json!("urn:ogc:def:crs:OGC:1.3:CRS84")), None);
+        assert_eq!(of(json!("urn:ogc:def:crs:EPSG::4326")), None);
+        assert!(of(json!("urn:ogc:def:crs:EPSG::3857")).is_some());
         let wkt = "GEOGCS[\"WGS 84\",DATUM[\"x\"],AUTHORITY[\"EPSG\",\"4326\"]]";
         assert_eq!(of(json!(wkt)), None);
         let swiss = json!({ "name": "LV95", "id": { "authority": "EPSG", "code": 2056 } });

@@ -186,13 +186,19 @@ impl FixBuilder {
     }
 
     fn object_id(&mut self, id: Option<Value<'_>>, ids: IdKind) -> Result<ObjectId, String> {
-        let is_empty =
-            |id: &Value<'_>| matches!(id, Value::Bytes(text) if text.trim_ascii().is_empty());
+        let is_empty = |id: &Value<'_>| match id {
+            Value::Bytes(text) => text.trim_ascii().is_empty(),
+            // Programs write integers with nulls as floats.
+            Value::Real(number) => number.is_nan(),
+            Value::Integer(_) => false,
+        };
         let default = self.object.as_ref().map(|object| Value::Bytes(object.as_bytes()));
         let stated = id.filter(|id| !is_empty(id));
         let is_default = stated.is_none();
         self.has_object_defaults |= is_default;
-        let id = stated.or(default).ok_or("there is no object; name one with --object")?;
+        let id = stated
+            .or(default)
+            .ok_or("there is none; --object gives the object of all rows without one")?;
         if ids == IdKind::Names {
             let name = match id {
                 Value::Bytes(bytes) => {
@@ -214,7 +220,11 @@ impl FixBuilder {
                 object_number(text.trim(), self.is_hexadecimal && !is_default)
             }
         };
-        let wrong = || format!("`{id}` is no object id, a number; a fleet with names takes texts");
+        let wrong = || {
+            format!(
+                "`{id}` is no object id, a number; a fleet with names (shoal fleets create NAME --named) takes texts"
+            )
+        };
         Ok(ObjectId { object: object.ok_or_else(wrong)?, name: String::new() })
     }
 

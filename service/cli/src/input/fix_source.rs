@@ -28,7 +28,7 @@ impl IdKind {
 pub struct SourceRow {
     /// The report.
     pub fix: v1::Fix,
-    /// The number of its line or row in the file, from 1.
+    /// The number of its line, row or entity in the file, from 1.
     pub place: u64,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn must_be_geographic(file: &str, is_geographic: bool) -> Result<(), 
 pub struct SourceSummary {
     /// The file in messages.
     pub file: String,
-    /// What the places of rows count: `line` or `row`.
+    /// What the places of rows count: `line`, `row` or `entity`.
     pub place: &'static str,
     /// Columns, units and other assumptions, a line each.
     pub notes: Vec<String>,

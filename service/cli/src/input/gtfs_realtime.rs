@@ -149,7 +149,9 @@ impl<R: BufRead> GtfsRealtimeFixes<R> {
                 1 => 8,
                 2 => self.varint()?,
                 5 => 4,
-                other => return Err(damaged(format!("wire type {other} is none of protobuf"))),
+                other => {
+                    return Err(damaged(format!("wire type {other}, which feeds do not have")));
+                }
             };
             self.take(bytes)?;
             match (field, wire_type) {
@@ -173,7 +175,9 @@ impl<R: BufRead> GtfsRealtimeFixes<R> {
     /// Reads the next bytes into the buffer.
     fn take(&mut self, bytes: u64) -> Result<(), EntityFault> {
         if bytes > PART_BYTES_MAX {
-            return Err(damaged(format!("a part has {bytes} bytes, more than {PART_BYTES_MAX}")));
+            return Err(damaged(format!(
+                "a message has {bytes} bytes, more than {PART_BYTES_MAX}"
+            )));
         }
         self.buffer.resize(bytes as usize, 0);
         Ok(self.input.read_exact(&mut self.buffer)?)
@@ -215,8 +219,9 @@ impl<R: BufRead> GtfsRealtimeFixes<R> {
         });
         let stated = |timestamp: Option<u64>| timestamp.filter(|timestamp| *timestamp > 0);
         let timestamp = stated(vehicle.timestamp).or_else(|| {
-            self.counts.by_feed_time += 1;
-            stated(self.header.timestamp)
+            let timestamp = stated(self.header.timestamp);
+            self.counts.by_feed_time += u64::from(timestamp.is_some());
+            timestamp
         });
         let time_ms = match timestamp {
             Some(timestamp) => Value::Integer(timestamp.into()).time_ms(&mut self.times, ""),
@@ -255,7 +260,10 @@ fn damaged(reason: String) -> EntityFault {
 
 impl From<io::Error> for EntityFault {
     fn from(error: io::Error) -> Self {
-        Self::File(error.to_string())
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::File("the file ends within a message".to_owned()),
+            _ => Self::File(error.to_string()),
+        }
     }
 }
 

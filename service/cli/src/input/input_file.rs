@@ -66,8 +66,8 @@ fn cannot_read(file: &str) -> impl FnOnce(io::Error) -> CliError {
     |error| CliError::Input { file: file.to_owned(), reason: error.to_string() }
 }
 
-/// Returns the file if it is Parquet. Returns `None` for a file that cannot be opened, so that the
-/// CSV reader reports the error, and for a pipe, because the check would consume its first bytes.
+/// Returns the file if it is Parquet. Returns `None` for a file that cannot be opened, whose error
+/// the next opening gives, and for a pipe, because the check would consume its first bytes.
 fn parquet(path: &Path) -> Option<File> {
     let mut file = File::open(path)
         .ok()

@@ -86,9 +86,10 @@ fn format_of(head: &[u8]) -> Option<Format> {
     let first = lines.next()?;
     let format = match first {
         [b'<', ..] => Some(Format::Xml),
-        [b'{' | b'[' | 0x1e, ..] => Some(Format::Json),
+        [b'{' | 0x1e, ..] => Some(Format::Json),
         _ if looks_like_sentence(first) => Some(Format::Nmea),
         _ if looks_like_header(first) => Some(Format::Csv),
+        [b'[', ..] => Some(Format::Json),
         _ => None,
     };
     // The first line of what a receiver writes, or of a log file, may lack its begin.
@@ -124,6 +125,10 @@ mod tests {
             ("id,x,y\n{\"a\"},1,2\n", Some(Format::Csv)),
             ("a,b\n{12-34},1,2\n", None),
             ("M,46.9,M,,*47\n$GPRMC,1\n", Some(Format::Nmea)),
+            ("[2026-01-31 12:00:00] !AIVDM,1,1\n", Some(Format::Nmea)),
+            ("[id],[t],[lon],[lat]\n", Some(Format::Csv)),
+            ("[\n{\"lat\":1,\"lon\":2}]", Some(Format::Json)),
+            ("[{\"lat\":1,\"lon\":2}]", Some(Format::Json)),
             ("<?xml version='1.0'?>\n", Some(Format::Xml)),
             ("", None),
         ] {

@@ -16,7 +16,7 @@ pub(crate) enum Value<'row> {
 }
 
 impl Value<'_> {
-    /// The value as a number; `None` if it is NaN or a text that means "unknown".
+    /// The value as a number; `None` if it is a text that means "unknown".
     ///
     /// # Errors
     /// The value, if it is a text that is no number.

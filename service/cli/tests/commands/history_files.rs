@@ -400,7 +400,7 @@ fn bad_input_is_named_by_file_row_column_and_reason() {
     let said = served.run(&line).expect(3);
     for fault in [
         "row 2, object_id: `-2` is no object id",
-        "row 3, time: there is no time; name one with --time",
+        "row 3, time: there is none; --time gives the time of all rows without one",
         "row 4, place: a geometry of WKB type 2 is no point",
     ] {
         assert!(said.contains(&format!("{}, {fault}", file.display())), "{said}");

@@ -60,9 +60,9 @@ impl TimeReader {
     /// The options have none.
     pub fn missing(&mut self) -> Result<i64, String> {
         self.has_defaults = true;
-        self.default
-            .map(TimeDefault::ms)
-            .ok_or_else(|| "there is no time; name one with --time".to_owned())
+        self.default.map(TimeDefault::ms).ok_or_else(|| {
+            "there is none; --time gives the time of all rows without one".to_owned()
+        })
     }
 
     /// Reads any text.
@@ -133,7 +133,11 @@ impl TimeReader {
                  --time-format '%d/%m/%Y %H:%M')"
             )
         };
-        let pieces = Pieces::parse(moment).map_err(|_| not_a_time())?;
+        // Some programs write 2026/01/31.
+        let is_slashed =
+            moment.get(4..8).is_some_and(|rest| rest.starts_with('/') && rest.ends_with('/'));
+        let dashed = if is_slashed { moment.replacen('/', "-", 2) } else { moment.to_owned() };
+        let pieces = Pieces::parse(&dashed).map_err(|_| not_a_time())?;
         let offset = match (pieces.to_numeric_offset(), pieces.time_zone_annotation()) {
             (Some(offset), _) => offset,
             (None, None) => {
@@ -256,6 +260,8 @@ mod tests {
             "2026-11-25T07:00:00",
             "2026-11-25 07:00",
             "20261125T070000Z",
+            "2026/11/25 07:00:00",
+            "2026/11/25 07:00:00+00",
             "20261125070000",
             "2026-11-25T08:00:00+01:00[Europe/Paris]",
         ] {

@@ -164,10 +164,11 @@ impl<R: BufRead + Send> FixSource for GpxFixes<R> {
             Some(object) => object.as_str(),
             None => "the name of the track",
         };
+        let times = rows.times.describe();
+        let times = if times.is_empty() { "none" } else { &times };
         let mut notes = vec![format!(
-            "GPX: object = {object}, time = time ({}), speed = speed ({}), heading = course, altitude \
+            "GPX: object = {object}, time = time ({times}), speed = speed ({}), heading = course, altitude \
              = ele ({})",
-            rows.times.describe(),
             rows.options.speed_unit.unwrap_or_default(),
             rows.options.altitude_unit.unwrap_or_default(),
         )];
@@ -246,7 +247,10 @@ mod tests {
     #[test]
     fn points_of_tracks_are_rows() {
         let (rows, faults, summary) = read(FILE, &FixFileOptions::default());
-        assert_eq!(faults, ["a.gpx, line 42, time: there is no time; name one with --time"]);
+        assert_eq!(
+            faults,
+            ["a.gpx, line 42, time: there is none; --time gives the time of all rows without one"]
+        );
         let first = &rows[0];
         assert_eq!((first.place, first.fix.name.as_str()), (14, "Van 3 & trailer"));
         assert_eq!((first.fix.x, first.fix.y), (11.576_124, 48.137_154));

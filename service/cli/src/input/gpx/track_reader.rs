@@ -9,6 +9,9 @@ const DEPTH_MAX: usize = 100;
 /// Maximum bytes of a text that is kept.
 const TEXT_BYTES_MAX: usize = 4_096;
 
+/// Stands for a text that is too long, as which it is refused: as a name by its control character.
+const TOO_LONG: &str = "\u{0}a text that is too long";
+
 /// What an open element is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Element {
@@ -83,6 +86,9 @@ impl TrackReader {
     pub(super) fn text(&mut self, text: &str) {
         if self.text.len() + text.len() <= TEXT_BYTES_MAX {
             self.text.push_str(text);
+        } else {
+            // No value is as long; what is kept makes it unreadable.
+            self.text = TOO_LONG.to_owned();
         }
     }
 

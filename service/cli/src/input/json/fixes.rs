@@ -36,6 +36,8 @@ struct JsonRows {
     /// The members that are read; `None` before the first object with the required ones.
     columns: Option<ColumnChoice>,
     times: TimeReader,
+    /// True if the user names the members of the position.
+    is_position_named: bool,
     /// The member with the geometry of the first row that has one.
     geometry: Option<String>,
 }
@@ -51,6 +53,10 @@ impl<R: BufRead> JsonFixes<R> {
             known: names.iter().cloned().collect(),
             names,
             columns: None,
+            is_position_named: options
+                .columns
+                .iter()
+                .any(|column| matches!(column.field, FixField::X | FixField::Y)),
             times: TimeReader::new(options.time_unit, options),
             geometry: None,
         };
@@ -86,7 +92,7 @@ impl<R: BufRead + Send> FixSource for JsonFixes<R> {
 impl JsonRows {
     fn fix(&mut self, row: &JsonRow<'_>, line: u64, ids: IdKind) -> Result<SourceRow, FieldFault> {
         self.choose(row)?;
-        let Self { builder, times, columns, geometry, .. } = self;
+        let Self { builder, times, columns, geometry, is_position_named, .. } = self;
         let Some(columns) = columns else { unreachable!("`choose` chooses or fails") };
         let value = |field| columns.column(field).and_then(|column| row.value(&column.name));
         let coordinate = |field: FixField| {
@@ -94,7 +100,7 @@ impl JsonRows {
             value.and_then(|value| value.coordinate()).map_err(FieldFault::of(field))
         };
         let Point { x, y, z } = match &row.geometry {
-            Some(found) if columns.column(FixField::X).is_none() => {
+            Some(found) if !*is_position_named => {
                 geometry.get_or_insert_with(|| found.name.clone());
                 found.point.clone().map_err(|reason| FieldFault {
                     field: FixField::X,
@@ -151,7 +157,8 @@ impl JsonRows {
         match ColumnChoice::find(&self.names, &options, &options.required(fields)) {
             Ok(columns) => {
                 self.builder.set_columns(&columns);
-                if self.columns.is_none() {
+                let has_time = |of: &ColumnChoice| of.column(FixField::Time).is_some();
+                if !self.columns.as_ref().is_some_and(has_time) {
                     self.times = TimeReader::new(columns.time_unit, &self.options);
                 }
                 self.columns = Some(columns);
@@ -162,7 +169,13 @@ impl JsonRows {
                     ColumnsFault::Missing { field, .. } => field,
                     _ => FixField::Object,
                 };
-                Err(FieldFault { field, reason: format!("{fault}{}", column_hint(&fault)) })
+                let reason = match row.list_of_objects() {
+                    Some(name) => format!(
+                        "its rows are in the list `{name}`: jq -c '.{name}[]' extracts them"
+                    ),
+                    None => format!("{fault}{}", column_hint(&fault)),
+                };
+                Err(FieldFault { field, reason })
             }
             Err(_) => Ok(()),
         }
@@ -253,7 +266,10 @@ mod tests {
             faults[0].starts_with("a.json, line 3, x: geometry: a LineString is no"),
             "{faults:?}"
         );
-        assert!(faults[1].starts_with("a.json, line 4, x: no column of the x"), "{faults:?}");
+        assert!(
+            faults[1].starts_with("a.json, line 4, x: geometry: the feature has no geometry"),
+            "{faults:?}"
+        );
         assert_eq!(summary.notes[1], "position and altitude = geometry");
     }
 
@@ -269,7 +285,7 @@ mod tests {
         assert_eq!(
             faults,
             [
-                "a.json, line 2, dev.tag: there is no object; name one with --object",
+                "a.json, line 2, dev.tag: there is none; --object gives the object of all rows without one",
                 "a.json, line 4, JSON: expected value",
             ]
         );

@@ -2,10 +2,16 @@
 //!
 //! The objects follow each other, usually one on each line (newline-delimited JSON; RFC 8142 with a
 //! record separator before each), or they are the elements of an array or of the member `features`
-//! of an object (GeoJSON, RFC 7946). An object that is cut or too long is a fault, and the next one
-//! is read. Memory is bounded by one object.
+//! of an object (GeoJSON, RFC 7946). Memory is bounded by one object.
+//!
+//! An object that is cut is a fault, and the next one is read if it begins its line: an object
+//! within a list that is indented may take the rest of the list with it.
 
 use std::io::{self, BufRead};
+
+use serde_json::Value as Json;
+
+use crate::geoparquet::is_wgs84;
 
 /// Maximum bytes of an object.
 const ITEM_BYTES_MAX: usize = 1 << 20;
@@ -13,6 +19,8 @@ const ITEM_BYTES_MAX: usize = 1 << 20;
 const RECORD_SEPARATOR: u8 = 0x1e;
 /// The member of a `FeatureCollection` with its features.
 const FEATURES: &[u8] = b"features";
+/// Members that a `FeatureCollection` may have before its features.
+const COLLECTION_MEMBERS: [&str; 6] = ["features", "crs", "bbox", "name", "id", "metadata"];
 
 /// Where the next object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +54,21 @@ pub(super) enum ItemFault {
     /// The object is too long.
     #[error("the object is longer than {ITEM_BYTES_MAX} bytes")]
     TooLong,
+    /// A collection of features is not in longitude and latitude.
+    #[error(
+        "the crs of the collection is {0}; positions must be longitude and latitude (OGC:CRS84)"
+    )]
+    Crs(String),
     /// The input cannot be read further.
     #[error("cannot be read further: {0}")]
     Unreadable(#[from] io::Error),
+}
+
+impl ItemFault {
+    /// True if nothing after it can be read.
+    fn ends_file(&self) -> bool {
+        matches!(self, Self::End | Self::EndOfList | Self::Crs(_) | Self::Unreadable(_))
+    }
 }
 
 /// The place and the text of an object.
@@ -95,37 +115,29 @@ impl<R: BufRead> JsonItems<R> {
 
     /// Returns the next object; `None` at the end.
     pub(super) fn next(&mut self) -> Option<Item<'_>> {
-        if self.is_at_end {
-            return None;
-        }
-        let begun = self.begin();
-        let line = self.line;
-        let read = match begun {
-            Ok(true) => self.object(),
-            Ok(false) => {
-                self.is_at_end = true;
-                return None;
-            }
-            Err(fault) => Err(fault),
-        };
-        match read {
-            Ok(Scanned::Object) => {
-                self.is_after_fault = false;
-                Some(Item { line, text: Ok(&self.item) })
-            }
-            Ok(Scanned::Features) => {
-                self.list = List::Features;
-                self.next()
-            }
-            Err(fault) => {
-                self.is_after_fault = self.list != List::Sequence;
-                self.is_at_end = matches!(
-                    fault,
-                    ItemFault::End | ItemFault::EndOfList | ItemFault::Unreadable(_)
-                );
-                Some(Item { line, text: Err(fault) })
+        while !self.is_at_end {
+            let begun = self.begin();
+            let line = self.line;
+            let read = match begun {
+                Ok(true) => self.object(),
+                Ok(false) => break,
+                Err(fault) => Err(fault),
+            };
+            match read {
+                Ok(Scanned::Object) => {
+                    self.is_after_fault = false;
+                    return Some(Item { line, text: Ok(&self.item) });
+                }
+                Ok(Scanned::Features) => self.list = List::Features,
+                Err(fault) => {
+                    self.is_after_fault = self.list != List::Sequence;
+                    self.is_at_end = fault.ends_file();
+                    return Some(Item { line, text: Err(fault) });
+                }
             }
         }
+        self.is_at_end = true;
+        None
     }
 
     fn peek(&mut self) -> io::Result<Option<u8>> {
@@ -187,6 +199,10 @@ impl<R: BufRead> JsonItems<R> {
             self.item.clear();
             self.item.push(b'{');
             self.rest_of_object()?;
+            // The members after the list follow a comma.
+            let members = self.item[1..].trim_ascii_start();
+            let members = members.strip_prefix(b",").unwrap_or(members);
+            check_crs(&[b"{", members].concat())?;
         }
         Ok(())
     }
@@ -230,6 +246,7 @@ impl<R: BufRead> JsonItems<R> {
             match byte {
                 b'"' => (is_text, text_start) = (true, at + 1),
                 b'[' if depth == 1 && self.is_features(text.clone(), at) => {
+                    check_crs(&[self.item.as_slice(), b"]}"].concat())?;
                     return Ok(Scanned::Features);
                 }
                 b'{' | b'[' => depth += 1,
@@ -243,12 +260,36 @@ impl<R: BufRead> JsonItems<R> {
         Err(ItemFault::End)
     }
 
-    /// True if the bracket at `at` begins the value of `features`, whose name is at `name`, outside
-    /// any list.
+    /// True if the bracket at `at` begins the list of a `FeatureCollection`: the value of
+    /// `features`, whose name is at `name`, in an object that has no other list or value but those
+    /// of a collection.
     fn is_features(&self, name: std::ops::Range<usize>, at: usize) -> bool {
         self.list == List::Sequence
             && self.item.get(name.clone()) == Some(FEATURES)
             && self.item.get(name.end + 1..at).is_some_and(|rest| rest.trim_ascii() == b":")
+            && self.item.get(..=at).is_some_and(|text| is_collection(&[text, b"]}"].concat()))
+    }
+}
+
+/// True if the members of an object before its list are those of a `FeatureCollection` (RFC 7946,
+/// GeoJSON 2008, and those of GDAL).
+fn is_collection(text: &[u8]) -> bool {
+    let Ok(Json::Object(members)) = serde_json::from_slice(text) else { return false };
+    match members.get("type") {
+        Some(kind) => kind == "FeatureCollection",
+        None => members.keys().all(|name| COLLECTION_MEMBERS.contains(&name.as_str())),
+    }
+}
+
+/// Checks the member `crs` of a collection (GeoJSON 2008).
+fn check_crs(text: &[u8]) -> Result<(), ItemFault> {
+    let members: Json = serde_json::from_slice(text).unwrap_or_default();
+    let crs = &members["crs"];
+    match crs["properties"]["name"].as_str() {
+        _ if crs.is_null() => Ok(()),
+        Some(name) if is_wgs84(name) => Ok(()),
+        Some(name) => Err(ItemFault::Crs(name.to_owned())),
+        None => Err(ItemFault::Crs(crs.to_string())),
     }
 }
 
@@ -287,6 +328,17 @@ mod tests {
             "{\n \"a\": [1,\n  2]\n}{\"b\":2}",
             &[(1, "{\n \"a\": [1,\n  2]\n}"), (4, "{\"b\":2}")],
         );
+        let open = "{\"type\":\"FeatureCollection\",\"features\":[]}\n".repeat(100_000);
+        check(&format!("{open}{{\"a\":1}}"), &[(100_001, "{\"a\":1}")]);
+        let row = "{\"id\":7,\"lat\":1,\"features\":[\"abs\"]}";
+        check(row, &[(1, row)]);
+        let crs = |name: &str| format!("\"crs\":{{\"properties\":{{\"name\":\"{name}\"}}}}");
+        let (wgs84, other) = (crs("urn:ogc:def:crs:OGC:1.3:CRS84"), crs("EPSG:3857"));
+        check(&format!("{{{wgs84},\"features\":[{{\"a\":1}}]}}"), &[(1, "{\"a\":1}")]);
+        let fault = "the crs of the collection is EPSG:3857; positions must be longitude and latitude \
+                     (OGC:CRS84)";
+        check(&format!("{{{other},\"features\":[{{\"a\":1}}]}}"), &[(1, fault)]);
+        check(&format!("{{\"features\":[{{\"a\":1}}],{other}}}"), &[(1, "{\"a\":1}"), (1, fault)]);
         // Only a member of the whole object lists features.
         check("{\"a\":{\"features\":[{}]}}", &[(1, "{\"a\":{\"features\":[{}]}}")]);
         check("{\"x\":\"features\",\"y\":[{}]}", &[(1, "{\"x\":\"features\",\"y\":[{}]}")]);

@@ -4,6 +4,9 @@ use serde_json::{Map, Value as Json};
 
 use crate::input::value::Value;
 
+/// Maximum bytes of the path of a member that is read.
+const PATH_BYTES_MAX: usize = 256;
+
 /// A GeoJSON geometry of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Geometry {
@@ -33,6 +36,10 @@ impl<'json> JsonRow<'json> {
     pub(super) fn of(object: &'json Map<String, Json>) -> Self {
         let mut row = Self::default();
         if object.get("type").and_then(Json::as_str) == Some("Feature") {
+            if object.get("geometry").is_some_and(Json::is_null) {
+                let point = Err("the feature has no geometry".to_owned());
+                row.geometry = Some(Geometry { name: "geometry".to_owned(), point });
+            }
             if let Some(Json::Object(properties)) = object.get("properties") {
                 row.add("", properties);
             }
@@ -55,12 +62,22 @@ impl<'json> JsonRow<'json> {
 
     fn add_member(&mut self, path: String, value: &'json Json) {
         match value {
+            // A name that no one gives, and memory for each member below it.
+            _ if path.len() > PATH_BYTES_MAX => {}
             Json::Object(object) if is_geometry(object) => {
                 self.geometry.get_or_insert_with(|| Geometry { name: path, point: point(object) });
             }
             Json::Object(object) => self.add(&format!("{path}."), object),
             value => self.members.push((path, value)),
         }
+    }
+
+    /// The name of a member that is a list of objects.
+    pub(super) fn list_of_objects(&self) -> Option<&str> {
+        let is_list = |json: &Json| {
+            json.as_array().and_then(|list| list.first()).is_some_and(Json::is_object)
+        };
+        self.members.iter().find(|(_, json)| is_list(json)).map(|(name, _)| name.as_str())
     }
 
     /// The value of a member; `None` if it is absent or null.
@@ -87,10 +104,13 @@ fn is_geometry(object: &Map<String, Json>) -> bool {
 
 fn point(geometry: &Map<String, Json>) -> Result<Point, String> {
     let kind = geometry.get("type").and_then(Json::as_str).unwrap_or_default();
-    if kind != "Point" {
+    let mut coordinates = geometry.get("coordinates").and_then(Json::as_array);
+    // Programs that write columns of one type have points as lists of one point.
+    if let ("MultiPoint", Some([Json::Array(point)])) = (kind, coordinates.map(Vec::as_slice)) {
+        coordinates = Some(point);
+    } else if kind != "Point" {
         return Err(format!("a {kind} is no position, which is a Point"));
     }
-    let coordinates = geometry.get("coordinates").and_then(Json::as_array);
     let numbers: Option<Vec<f64>> =
         coordinates.and_then(|list| list.iter().map(Json::as_f64).collect());
     match numbers.as_deref() {
@@ -130,6 +150,10 @@ mod tests {
         let line = json!({ "where": { "type": "LineString", "coordinates": [[1, 2]] } });
         let fault = row(&line).geometry.unwrap().point.unwrap_err();
         assert_eq!(fault, "a LineString is no position, which is a Point");
+        let many = json!({ "where": { "type": "MultiPoint", "coordinates": [[1, 2]] } });
+        assert_eq!(row(&many).geometry.unwrap().point.unwrap().y, 2.0);
+        let empty = json!({ "type": "Feature", "geometry": null, "properties": {} });
+        assert!(row(&empty).geometry.unwrap().point.is_err());
         let short = json!({ "where": { "type": "Point", "coordinates": [1] } });
         assert!(row(&short).geometry.unwrap().point.is_err());
     }

@@ -13,7 +13,7 @@ use jiff::tz::Offset;
 use shoal_client::AckTotals;
 use shoal_table::{
     AltitudeUnit, CSV_LINE_BYTES_MAX, CsvFault, FixField, FixFileOptions, LineReader, SpeedUnit,
-    TimeReader,
+    TimeReader, TimeUnit,
 };
 
 use super::ais_message::{AisMessage, AisPosition};
@@ -52,9 +52,10 @@ struct NmeaRows {
     times: TimeReader,
     receiver: Receiver,
     fragments: Fragments,
-    /// The time of the last base station.
-    base_station: Option<DateTime>,
+    /// The time of the last RMC, ZDA or base station.
+    clock: Option<DateTime>,
     has_object: bool,
+    has_time_unit: bool,
     counts: Counts,
 }
 
@@ -87,8 +88,9 @@ impl<R: Read> NmeaFixes<R> {
             times: TimeReader::new(options.time_unit, options),
             receiver: Receiver::default(),
             fragments: Fragments::default(),
-            base_station: None,
+            clock: None,
             has_object: options.object.is_some(),
+            has_time_unit: options.time_unit.is_some(),
             counts: Counts::default(),
         };
         Self {
@@ -144,10 +146,13 @@ impl<R: Read + Send> FixSource for NmeaFixes<R> {
 
     fn summary(&self) -> SourceSummary {
         let NmeaRows { builder, times, receiver, fragments, counts, .. } = &self.rows;
-        let mut notes = vec![
-            "NMEA 0183: object = MMSI, speed over ground (knots), heading = course over ground"
-                .to_owned(),
-        ];
+        let object = if counts.ais_rows + counts.ais_other > 0 {
+            "AIS: object = MMSI,"
+        } else {
+            "NMEA 0183:"
+        };
+        let mut notes =
+            vec![format!("{object} speed over ground (knots), heading = course over ground")];
         let times = times.describe();
         if !times.is_empty() {
             notes.push(format!("time of receipt: {times}"));
@@ -156,9 +161,9 @@ impl<R: Read + Send> FixSource for NmeaFixes<R> {
             (counts.by_clock, "AIS messages whose time is that of RMC, ZDA or a base station"),
             (receiver.void, "positions that the receiver marks as not valid, which are not read"),
             (counts.unnamed, "positions of the receiver, which are not read: --object names it"),
-            (counts.ais_other, "AIS messages without a position"),
+            (counts.ais_other, "AIS messages that are no position of a ship or aircraft"),
             (counts.other, "other sentences"),
-            (fragments.lost(), "AIS messages of which a sentence is missing"),
+            (fragments.lost(), "AIS sentences whose message lacks another sentence"),
         ] {
             if count > 0 {
                 notes.push(format!("{what}: {count}"));
@@ -190,7 +195,7 @@ impl NmeaRows {
                         .push_back(row.map_err(|fault| self.builder.describe(payload.line, fault)));
                 }
                 AisMessage::Time(time) => {
-                    self.base_station = Some(time);
+                    self.clock = Some(time);
                     self.counts.ais_other += 1;
                 }
                 AisMessage::Other => self.counts.ais_other += 1,
@@ -199,6 +204,9 @@ impl NmeaRows {
         }
         let Taken { complete, is_other } = self.receiver.take(&sentence, line)?;
         self.counts.other += u64::from(is_other);
+        if matches!(sentence.kind, "RMC" | "ZDA") {
+            self.clock = self.receiver.clock().or(self.clock);
+        }
         ready.extend(complete.and_then(|moment| self.receiver_row(&moment, ids)));
         Ok(())
     }
@@ -216,7 +224,7 @@ impl NmeaRows {
             return None;
         }
         self.counts.unnamed = self.counts.unnamed.checked_sub(1)?;
-        let reason = "there is no object; name one with --object".to_owned();
+        let reason = "there is none; --object names it".to_owned();
         let fault = FieldFault { field: FixField::Object, reason };
         let line = self.counts.unnamed_lines.pop().unwrap_or_default();
         Some(self.builder.describe(line, fault))
@@ -229,11 +237,11 @@ impl NmeaRows {
         ids: IdKind,
     ) -> Result<SourceRow, FieldFault> {
         self.counts.ais_rows += 1;
-        let clock = self.receiver.clock().max(self.base_station);
-        let clock = clock.map(|clock| at_second(clock, position.second));
+        let clock = self.clock.map(|clock| at_second(clock, position.second));
         let time_ms = self.time_ms(payload.received.as_deref(), clock);
         let row = RowValues {
-            object: Some(Value::Integer(position.mmsi.into())),
+            // The own ship has the number 0 until it is set.
+            object: (position.mmsi > 0).then(|| Value::Integer(position.mmsi.into())),
             time_ms: time_ms.map_err(FieldFault::of(FixField::Time))?,
             x: position.x,
             y: position.y,
@@ -248,7 +256,7 @@ impl NmeaRows {
 
     /// The time of receipt, or of the clock of the file; otherwise that of the options.
     fn time_ms(&mut self, received: Option<&str>, clock: Option<DateTime>) -> Result<i64, String> {
-        let received = received.map(|text| self.times.text(text, ""));
+        let received = received.map(|text| self.received_ms(text));
         match (received, clock) {
             (Some(Ok(time_ms)), _) => Ok(time_ms),
             (_, Some(clock)) => {
@@ -257,6 +265,15 @@ impl NmeaRows {
             }
             (Some(Err(reason)), None) => self.times.missing().map_err(|_| reason),
             (None, None) => self.times.missing(),
+        }
+    }
+
+    /// Reads a time of receipt. Stations write different units into one file.
+    fn received_ms(&mut self, text: &str) -> Result<i64, String> {
+        let unit = text.parse().ok().and_then(TimeUnit::of).filter(|_| !self.has_time_unit);
+        match unit.and_then(|unit| unit.to_ms(text.parse().ok()?)) {
+            Some(time_ms) => Ok(time_ms),
+            None => self.times.text(text, ""),
         }
     }
 
@@ -272,7 +289,7 @@ impl NmeaRows {
         }
         let time_ms = match (moment.date_time(), &moment.received) {
             (Some(time), _) => to_ms(time),
-            (None, Some(received)) => self.times.text(received, ""),
+            (None, Some(received)) => self.received_ms(received),
             (None, None) => self
                 .times
                 .missing()
@@ -363,10 +380,10 @@ mod tests {
         assert!(faults[1].starts_with("a.nmea, line 13, sentence: the sentence has no checksum"));
         assert_eq!(faults.len(), 2);
         for note in [
-            "time of receipt: ISO 8601; Unix seconds, found from the first",
+            "time of receipt: ISO 8601",
             "AIS messages whose time is that of RMC, ZDA or a base station: 1",
             "positions of the receiver, which are not read: --object names it: 1",
-            "AIS messages without a position: 2",
+            "AIS messages that are no position of a ship or aircraft: 2",
         ] {
             assert!(summary.notes.iter().any(|found| found == note), "{note}: {:?}", summary.notes);
         }
@@ -395,7 +412,7 @@ mod tests {
         }
         let (rows, faults, _) = read(BOAT, &FixFileOptions::default());
         assert_eq!((rows.len(), faults.len()), (0, 4));
-        assert!(faults[1].contains("line 4, MMSI: there is no object"), "{faults:?}");
+        assert!(faults[1].contains("line 4, MMSI: there is none"), "{faults:?}");
     }
 
     #[test]
@@ -407,7 +424,7 @@ mod tests {
         assert_eq!(read(text, &options).0[0].fix.time_ms, 5);
         let ais = "!AIVDM,1,1,,A,13u?etPv2;0n:dDPwUM1U1Cb069D,0*24\n";
         let (_, faults, _) = read(ais, &FixFileOptions::default());
-        assert!(faults[0].contains("MMSI") || faults[0].contains("time: there is no time"));
+        assert!(faults[0].contains("line 1, time: there is none; --time"), "{faults:?}");
         let (rows, ..) = read(&format!("12:00:01 {ais}"), &options);
         assert_eq!(rows[0].fix.time_ms, 5);
     }

@@ -6,6 +6,8 @@ use super::sentence::Sentence;
 
 /// Most messages that wait for their next sentence.
 const OPEN_MAX: usize = 32;
+/// Most lines from the first to the last sentence of a message.
+const LINES_MAX: u64 = 1_000;
 /// Most sentences of a message.
 const PARTS_MAX: u8 = 9;
 
@@ -36,7 +38,7 @@ struct Open {
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     open: VecDeque<Open>,
-    /// Messages of which a sentence is missing.
+    /// Sentences of messages of which another sentence is missing.
     lost: u64,
 }
 
@@ -68,6 +70,11 @@ impl Fragments {
             return Ok(Some(payload));
         }
         let key = (of.field(2).to_owned(), of.field(3).to_owned());
+        // Numbers of messages are used again and again.
+        while self.open.front().is_some_and(|open| line - open.payload.line > LINES_MAX) {
+            self.open.pop_front();
+            self.lost += 1;
+        }
         let open = self.open.iter().position(|open| open.key == key);
         let found = open.and_then(|at| self.open.remove(at));
         if part == 1 {
@@ -91,11 +98,11 @@ impl Fragments {
             return Ok(Some(found.payload));
         }
         found.next_part += 1;
-        self.open.push_back(found);
+        self.open.push_front(found);
         Ok(None)
     }
 
-    /// Messages of which a sentence is missing so far, those that wait for one included.
+    /// Sentences of messages of which another sentence is missing so far.
     pub(super) fn lost(&self) -> u64 {
         self.lost + self.open.len() as u64
     }
@@ -134,5 +141,9 @@ mod tests {
         for fields in ["2,3,1,A,a,0", "x,1,1,A,a,0", "1,1,,A,a,7", "1,0,,A,a,0", "1,1,,A"] {
             assert!(take(&mut fragments, fields).is_err(), "{fields}");
         }
+        let late =
+            Sentence { kind: "VDM", fields: vec!["2", "2", "99", "A", "b", "0"], received: None };
+        assert_eq!(fragments.take(&late, 1_002), Ok(None));
+        assert_eq!((fragments.lost(), fragments.open.len()), (102, 0));
     }
 }

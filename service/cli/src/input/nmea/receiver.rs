@@ -66,8 +66,7 @@ impl Moment {
 }
 
 impl Receiver {
-    /// Takes a sentence; returns the position that is complete because this sentence begins the
-    /// next one. `None` in `Ok` also for a sentence of another kind.
+    /// Takes a sentence. The position before it is complete if this sentence begins the next one.
     ///
     /// # Errors
     /// A field of the sentence cannot be read.
@@ -102,11 +101,8 @@ impl Receiver {
             return None;
         }
         if let (None, Some(time), Some(last)) = (moment.date, moment.time, self.date) {
-            let is_past_midnight = last.hour() >= 18 && time.hour() < 6;
-            let date =
-                if is_past_midnight { last.date().tomorrow().ok() } else { Some(last.date()) };
-            moment.date = date;
-            self.date = date.map(|date| date.to_datetime(time));
+            moment.date = date_of(time, last);
+            self.date = moment.date_time().max(self.date);
         }
         Some(moment)
     }
@@ -127,10 +123,14 @@ impl Receiver {
         let date = date.ok_or_else(|| {
             format!("`{}.{}.{}` is no date", of.field(1), of.field(2), of.field(3))
         })?;
-        self.date = Some(date.to_datetime(time));
-        if let Some(moment) = self.moment.as_mut().filter(|moment| moment.time == Some(time)) {
-            moment.date.get_or_insert(date);
+        let clock = date.to_datetime(time);
+        // The current moment may be that of this sentence, or one before it on the previous day.
+        if let Some(moment) = &mut self.moment
+            && let (None, Some(time)) = (moment.date, moment.time)
+        {
+            moment.date = date_of(time, clock);
         }
+        self.date = Some(clock);
         Ok(())
     }
 
@@ -207,6 +207,15 @@ impl Moment {
     }
 }
 
+/// The date of a time of day near a clock.
+fn date_of(time: Time, clock: DateTime) -> Option<Date> {
+    match (clock.hour(), time.hour()) {
+        (18.., ..6) => clock.date().tomorrow().ok(),
+        (..6, 18..) => clock.date().yesterday().ok(),
+        _ => Some(clock.date()),
+    }
+}
+
 /// Reads a number; `None` if the field is empty.
 fn number(field: &str) -> Result<Option<f64>, String> {
     if field.is_empty() {
@@ -235,7 +244,8 @@ fn degrees(field: &str, side: &str, sides: [&str; 2]) -> Result<Option<f64>, Str
 
 /// Two digits of a field.
 fn digits(field: &str, at: usize) -> Option<i8> {
-    field.get(at..at + 2)?.parse().ok()
+    let digits = field.get(at..at + 2)?;
+    if digits.bytes().all(|digit| digit.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
 
 /// Reads `hhmmss.sss`; `None` if it is empty. A leap second is the second before.
@@ -250,7 +260,8 @@ fn time_of_day(field: &str) -> Result<Option<Time>, String> {
             fraction => format!("0{fraction}").parse().ok()?,
         };
         let nanoseconds = (fraction * 1e9) as i32;
-        Time::new(hour, minute, second.min(59), nanoseconds).ok()
+        let second = if second == 60 { 59 } else { second };
+        Time::new(hour, minute, second, nanoseconds).ok()
     };
     time().map(Some).ok_or_else(|| format!("`{field}` is no time of day"))
 }
@@ -318,6 +329,23 @@ mod tests {
     }
 
     #[test]
+    fn the_date_of_zda_is_that_of_its_moment() {
+        let found = moments(
+            &mut Receiver::default(),
+            &[
+                "GPZDA,235959.00,30,01,2026,00,00",
+                "GPGGA,235959.00,4807.038,N,01131.000,E,1,08,0.9,5.4,M,46.9,M,,",
+                "GPZDA,000000.00,31,01,2026,00,00",
+                "GPGGA,000000.00,4807.038,N,01131.000,E,1,08,0.9,5.4,M,46.9,M,,",
+                "GPGGA,000001.00,4807.038,N,01131.000,E,1,08,0.9,5.4,M,46.9,M,,",
+            ],
+        );
+        let dates: Vec<_> = found.iter().map(Moment::date_time).collect();
+        let expected = ["2026-01-30T23:59:59", "2026-01-31T00:00:00", "2026-01-31T00:00:01"];
+        assert_eq!(dates, expected.map(date_time));
+    }
+
+    #[test]
     fn void_positions_are_counted_and_zda_has_the_date() {
         let mut receiver = Receiver::default();
         let found = moments(
@@ -337,6 +365,7 @@ mod tests {
     #[test]
     fn wrong_fields_are_named() {
         for (kind, fields, fault) in [
+            ("RMC", "120099,A,4807.038,N,01131.000,E,,,010126", "`120099` is no time of day"),
             ("RMC", "250000,A,4807.038,N,01131.000,E,,,010126", "`250000` is no time of day"),
             ("RMC", "120000,A,4867.038,N,01131.000,E,,,010126", "`4867.038,N` is no latitude"),
             ("RMC", "120000,A,4807.038,X,01131.000,E,,,010126", "`4807.038,X` is no latitude"),

@@ -35,21 +35,22 @@ impl<'line> Sentence<'line> {
     /// # Errors
     /// There is none, or its checksum is missing or wrong.
     pub(super) fn of(line: &'line str) -> Result<Self, String> {
-        let start = start(line).ok_or("it has no sentence, which begins with $ or ! and a name")?;
-        let (before, sentence) = line.split_at(start);
+        let at = start(line).ok_or("it has no sentence, which begins with $ or ! and a name")?;
+        let (before, sentence) = line.split_at(at);
         let (body, after) = sentence[1..]
             .split_once('*')
             .ok_or("the sentence has no checksum: it is cut, or from another program")?;
-        let stated = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        let stated = stated.ok_or("the checksum is no hexadecimal number of two digits")?;
-        let found = body.bytes().fold(0, |sum, byte| sum ^ byte);
-        if stated != found {
-            return Err(format!("the checksum is {stated:02X}, that of the sentence {found:02X}"));
+        check(after, body, "the sentence")?;
+        if start(&after[2..]).is_some() {
+            return Err(
+                "another sentence follows on the line, whose line end is missing".to_owned()
+            );
         }
         let (address, fields) = body.split_once(',').unwrap_or((body, ""));
         let is_proprietary = address.starts_with('P') || address.len() != 5;
         let kind = if is_proprietary { address } else { &address[2..] };
-        let received = tag_time(before).or_else(|| time_before(before)).or(time_after(&after[2..]));
+        let received =
+            tag_time(before)?.or_else(|| time_before(before)).or(time_after(&after[2..]));
         Ok(Self { kind, fields: fields.split(',').collect(), received })
     }
 
@@ -60,9 +61,26 @@ impl<'line> Sentence<'line> {
 }
 
 /// The field `c` of a TAG block (NMEA 0183 version 4): the time in Unix seconds or milliseconds.
-fn tag_time(before: &str) -> Option<&str> {
-    let block = before.trim_start().strip_prefix('\\')?.split(['\\', '*']).next()?;
-    block.split(',').find_map(|field| field.strip_prefix("c:"))
+///
+/// # Errors
+/// The checksum of the block is missing or wrong.
+fn tag_time(before: &str) -> Result<Option<&str>, String> {
+    let block = before.trim_start().strip_prefix('\\').and_then(|rest| rest.split('\\').next());
+    let Some(block) = block else { return Ok(None) };
+    let (body, stated) = block.split_once('*').ok_or("the TAG block has no checksum")?;
+    check(stated, body, "the TAG block")?;
+    Ok(body.split(',').find_map(|field| field.strip_prefix("c:")))
+}
+
+/// Compares a checksum of two hexadecimal digits with that of what it stands for.
+fn check(stated: &str, body: &str, what: &str) -> Result<(), String> {
+    let stated = stated.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    let stated = stated.ok_or("the checksum is no hexadecimal number of two digits")?;
+    let found = body.bytes().fold(0, |sum, byte| sum ^ byte);
+    if stated == found {
+        return Ok(());
+    }
+    Err(format!("the checksum is {stated:02X}, that of {what} {found:02X}"))
 }
 
 /// A time before the sentence: all that is there, or its first part.
@@ -83,7 +101,7 @@ fn time_after(after: &str) -> Option<&str> {
 
 /// True for a Unix time, or a text with a date.
 fn is_time(text: &str) -> bool {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let is_number = text.parse::<f64>().is_ok();
     let is_date = text.starts_with(|c: char| c.is_ascii_digit()) && text.contains(['-', '/', ':']);
     (is_number && text.len() >= 9) || is_date
 }
@@ -119,8 +137,8 @@ mod tests {
     fn the_time_of_receipt_is_in_a_tag_block_before_or_after() {
         assert_eq!(received(AIS), None);
         for (line, time) in [
-            (format!("\\s:station,c:1696241893*5C\\{AIS}"), "1696241893"),
-            (format!("\\g:1-2-73874,c:1696241893000*00\\{AIS}"), "1696241893000"),
+            (format!("\\s:station,c:1696241893*4B\\{AIS}"), "1696241893"),
+            (format!("\\g:1-2-73874,c:1696241893000*29\\{AIS}"), "1696241893000"),
             (format!("1696241893 {AIS}"), "1696241893"),
             (format!("[2026-01-31 12:00:00] {AIS}"), "2026-01-31 12:00:00"),
             (format!("2026-01-31T12:00:00Z;station 7;{AIS}"), "2026-01-31T12:00:00Z"),
@@ -131,6 +149,11 @@ mod tests {
         }
         assert_eq!(received(&format!("{AIS},r003669945")), None);
         assert_eq!(received(&format!("feed {AIS}")), None);
+        assert_eq!(received(&format!("192.168.100.10 {AIS},1696241893")), Some("1696241893"));
+        let tag = Sentence::of(&format!("\\s:station,c:1696241893*5D\\{AIS}")).unwrap_err();
+        assert!(tag.starts_with("the checksum is 5D, that of the TAG block"), "{tag}");
+        let two = Sentence::of(&format!("{AIS}{AIS}")).unwrap_err();
+        assert!(two.contains("another sentence follows"), "{two}");
     }
 
     #[test]
