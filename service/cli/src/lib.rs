@@ -28,6 +28,7 @@ pub mod report_summary;
 mod run;
 pub mod serve;
 pub mod stats;
+mod stop_signal;
 pub mod token;
 pub mod unfence;
 pub mod values;

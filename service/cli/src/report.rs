@@ -3,6 +3,7 @@
 //! Ends with a summary. The exit code is 3 if rows were refused.
 
 use std::io::Write as _;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,16 +13,17 @@ use shoal_client::{
     AckTotals, Aim, BlockEncoder, Client, Payload, PlanChoice, ReportOptions, parse_durability, v1,
 };
 use shoal_service::fleet_space;
-use shoal_table::TimeDefault;
+use shoal_table::{FixFileOptions, TimeDefault};
 use tokio::sync::watch;
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
-use super::input::{FixSource, IdKind, InputArgs, RowBatches, open_input};
+use super::input::{FixSource, IdKind, InputArgs, RowBatches, is_stream, open_input};
 use super::measures::MeasureArgs;
 use super::object_ids::ObjectList;
 use super::output::stdout;
 use super::report_summary::ReportSummary;
+use super::stop_signal::stop_signal;
 use super::values::{bits, time_default};
 
 /// Least time between two lines that say why messages are sent again.
@@ -68,7 +70,8 @@ pub struct SendArgs {
     /// [default: that of the fleet]
     #[arg(long, value_name = "LEVEL", value_parser = parse_durability)]
     pub durability: Option<v1::Durability>,
-    /// Rows of a message
+    /// Rows of a message. The rows of standard input or a pipe wait half a second at most for
+    /// others, except with --producer
     #[arg(long, value_name = "ROWS", default_value_t = 4096,
           value_parser = clap::value_parser!(u32).range(1..=262_144))]
     pub batch: u32,
@@ -114,6 +117,19 @@ pub enum RowSource {
     Single(String, Box<v1::Fix>),
     /// A file whose header was read.
     File(Box<dyn FixSource>),
+    /// Standard input or a pipe, whose rows may come slowly.
+    Stream(Box<dyn FixSource>),
+}
+
+impl RowSource {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// As [`open_input`].
+    pub(super) fn open(name: &str, options: &FixFileOptions) -> Result<Self, CliError> {
+        let source = open_input(name, options)?;
+        Ok(if is_stream(name) { Self::Stream(source) } else { Self::File(source) })
+    }
 }
 
 impl ReportArgs {
@@ -124,9 +140,7 @@ impl ReportArgs {
     pub fn source(&self) -> Result<RowSource, CliError> {
         let single = &self.single;
         match (&self.file, &self.input.object, single.x, single.y) {
-            (Some(file), ..) => {
-                Ok(RowSource::File(open_input(file, &self.input.options(self.time))?))
-            }
+            (Some(file), ..) => RowSource::open(file, &self.input.options(self.time)),
             (None, Some(object), Some(x), Some(y)) => {
                 let time_ms = self.time.unwrap_or(TimeDefault::Now).ms();
                 let state = single.state.unwrap_or(0);
@@ -144,8 +158,10 @@ impl ReportArgs {
 /// Those of the server and of writing. Refused rows give [`Exit::PartlyRefused`].
 pub async fn run(client: &Client, args: &SendArgs, source: RowSource) -> Result<Exit, CliError> {
     let fleet = client.get_fleet(&args.fleet.fleet).await?;
+    let is_file = matches!(source, RowSource::File(_));
     let summary = send(client, args, source, &fleet, |_| ()).await?;
-    write_summary(args, &summary)
+    let exit = write_summary(args, &summary)?;
+    Ok(if summary.is_stopped() && is_file { Exit::Failed } else { exit })
 }
 
 /// Sends all rows and waits for the acknowledgements. Calls `see` with each batch before sending.
@@ -165,10 +181,17 @@ pub(super) async fn send(
             Some(BlockEncoder::new(fleet.space.as_ref(), args.block_plan.aiming(args.block_aim)))
         }
     };
+    let (rows_max, ids) = (args.batch as usize, IdKind::of(fleet));
+    let is_geographic = fleet_space::is_geographic(fleet);
     let mut batches = match source {
-        RowSource::File(file) => {
-            file.check_space(fleet_space::is_geographic(fleet))?;
-            RowBatches::read(file, args.batch as usize, IdKind::of(fleet))
+        // The messages of a producer are the same each time.
+        RowSource::Stream(stream) if args.producer.is_none() => {
+            stream.check_space(is_geographic)?;
+            RowBatches::stream(stream, rows_max, ids)
+        }
+        RowSource::File(file) | RowSource::Stream(file) => {
+            file.check_space(is_geographic)?;
+            RowBatches::read(file, rows_max, ids)
         }
         RowSource::Single(id, fix) => {
             let (objects, names) = ObjectList::of(fleet, &[id])?.into_fields();
@@ -187,26 +210,51 @@ pub(super) async fn send(
     let telling =
         tokio::spawn(tell_retries(stream.totals(), bar.clone(), client.options().timeout));
     let mut summary = ReportSummary::new(fleet);
-    while let Some(batch) = batches.next().await {
+    let mut stopped = pin!(stop_signal()?);
+    loop {
+        let next = if summary.is_stopped() {
+            batches.take_partial()
+        } else {
+            tokio::select! {
+                biased;
+                () = &mut stopped => {
+                    summary.stop();
+                    continue;
+                }
+                batch = batches.next() => batch,
+            }
+        };
+        let Some(batch) = next else { break };
         summary.unreadable(&batch);
         see(&batch.fixes);
         let (batch, mut first) = (Arc::new(batch), 0);
         for (rows, payload) in payloads(&mut encoder, &batch.fixes)? {
             summary.sent(&batch, first..first + rows);
             first += rows;
-            stream.send(payload).await?;
+            let sent = stream.send(payload).await;
+            sent.inspect_err(|_| say_acknowledged(args, &bar, &stream.totals().borrow()))?;
         }
         let totals = stream.totals();
         summary.settle(&totals.borrow());
         bar.set_position(totals.borrow().rows_total());
         bar.set_message(format!("{} rows sent", summary.rows_sent()));
     }
+    let totals = stream.totals();
     let finished = stream.finish().await;
     // The task ends with the stream.
     let _ = telling.await;
+    let finished = finished.inspect_err(|_| say_acknowledged(args, &bar, &totals.borrow()));
     summary.finish(finished?, batches.into_summary(), started.elapsed());
     bar.finish_and_clear();
     Ok(summary)
+}
+
+/// Says on standard error how many rows a report that fails has stored.
+fn say_acknowledged(args: &SendArgs, bar: &ProgressBar, totals: &AckTotals) {
+    bar.finish_and_clear();
+    let with = if args.producer.is_some() { "" } else { "with --producer NAME " };
+    let rows = totals.rows_total();
+    eprintln!("{rows} rows are acknowledged; {with}the same command goes on after them");
 }
 
 /// Says on standard error why messages are sent again.

@@ -24,6 +24,8 @@ pub struct ReportSummary {
     /// How the file was understood; `None` for a position from flags.
     source: Option<SourceSummary>,
     elapsed: Duration,
+    /// True if a signal stopped the report before the end of its file.
+    is_stopped: bool,
     /// For an import: the number of rows that the history does not keep.
     not_kept: Option<u64>,
 }
@@ -40,6 +42,7 @@ impl ReportSummary {
             totals: AckTotals::default(),
             source: None,
             elapsed: Duration::ZERO,
+            is_stopped: false,
             not_kept: None,
         }
     }
@@ -58,6 +61,17 @@ impl ReportSummary {
     #[must_use]
     pub fn rows_sent(&self) -> u64 {
         self.refused.rows_sent()
+    }
+
+    /// Takes a signal: the rest of the file is not sent.
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// Whether a signal stopped the report before the end of its file.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
     }
 
     /// Counts the rows of a batch that could not be read.
@@ -128,6 +142,9 @@ impl ReportSummary {
             "seconds": self.elapsed.as_secs_f64(),
             "rows_per_s": self.rows_per_s(),
         });
+        if self.is_stopped {
+            document["stopped"] = json!(true);
+        }
         if let Some(rows) = self.not_kept {
             document["rows_not_kept"] = json!(rows);
         }
@@ -175,6 +192,10 @@ impl ReportSummary {
         );
         let written = written.and_then(|()| self.write_expired(&mut text));
         let written = written.and_then(|()| self.write_ahead(&mut text));
+        let written = written.and_then(|()| match self.is_stopped {
+            true => writeln!(text, "  stopped by a signal: what follows in the file was not sent"),
+            false => Ok(()),
+        });
         let written = written.and_then(|()| self.write_duplicates(&mut text));
         let written = written.and_then(|()| match self.not_kept {
             Some(rows @ 1..) => {

@@ -37,7 +37,7 @@ fn run_client(command: ClientCommand) -> Result<Exit, CliError> {
     // A client needs one thread; reading files has its own.
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::local("starting a runtime"))?;
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         match command {
             ClientCommand::Get(of) => query::get(&of.connection.connect().await?, &of.args).await,
             ClientCommand::Range(of) => {
@@ -75,7 +75,10 @@ fn run_client(command: ClientCommand) -> Result<Exit, CliError> {
             }
             ClientCommand::Stats(of) => stats::run(&of.connection.connect().await?, &of.args).await,
         }
-    })
+    });
+    // A thread that waits for standard input does not end.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Prints the error and what to do.

@@ -6,7 +6,6 @@
 //! standard output comes from a replay. Logs go to standard error.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -33,6 +32,7 @@ use crate::input::InputArgs;
 use crate::logs::{self, LogFormat};
 use crate::output::stdout;
 use crate::replay::Replayer;
+use crate::stop_signal::stop_signal;
 
 /// Flag that lists the limits.
 const LIMITS: &str = "limits";
@@ -319,6 +319,7 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
     };
     let shutdown = async move {
         stop.await;
+        tracing::info!("stopping; a second signal ends the process at once");
         // An error means that there is no replay.
         let _ = sender.send(true);
     };
@@ -344,26 +345,4 @@ async fn bind_optional(
 async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
     let bound = TcpListener::bind(address).await;
     bound.map_err(CliError::local(format!("cannot listen on {address}")))
-}
-
-/// Completes at the first Ctrl-C or SIGTERM; a second signal ends the process at once.
-fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static, CliError> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let catch = |kind| signal(kind).map_err(CliError::local("catching signals"));
-    let mut interrupt = catch(SignalKind::interrupt())?;
-    let mut terminate = catch(SignalKind::terminate())?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        tracing::info!("stopping; a second signal ends the process at once");
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            std::process::exit(Exit::Failed as i32);
-        });
-    })
 }

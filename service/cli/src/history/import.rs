@@ -14,7 +14,7 @@ use shoal_table::TimeDefault;
 
 use super::wait::{history_of, reaches};
 use crate::error::{CliError, Exit};
-use crate::input::{InputArgs, open_input};
+use crate::input::InputArgs;
 use crate::report::{self, RowSource, SendArgs};
 use crate::values::time_default;
 
@@ -36,9 +36,9 @@ impl ImportArgs {
     /// Opens the file.
     ///
     /// # Errors
-    /// As [`open_input`].
+    /// As [`RowSource::open`].
     pub(super) fn source(&self) -> Result<RowSource, CliError> {
-        Ok(RowSource::File(open_input(&self.file, &self.input.options(self.time))?))
+        RowSource::open(&self.file, &self.input.options(self.time))
     }
 }
 
@@ -90,6 +90,7 @@ pub(super) async fn run(
     let not_kept = kept_from_ms.map_or(0, |kept_from_ms| hours.before(kept_from_ms));
     summary.not_kept(not_kept);
     let exit = report::write_summary(sending, &summary)?;
+    let exit = if summary.is_stopped() { Exit::Failed } else { exit };
     match reached? {
         Some(kept_from_ms) if not_kept > 0 => {
             let (name, from) = (&fleet.name, rfc3339(kept_from_ms));

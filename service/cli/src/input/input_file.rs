@@ -37,6 +37,12 @@ pub fn open_input(name: &str, options: &FixFileOptions) -> Result<Box<dyn FixSou
     open_stream(shown, input, options)
 }
 
+/// True if the rows of a file may come slowly: standard input, a pipe, or a device.
+#[must_use]
+pub fn is_stream(name: &str) -> bool {
+    name == "-" || Path::new(name).metadata().is_ok_and(|metadata| !metadata.is_file())
+}
+
 /// Opens an input that is read from its begin to its end; `shown` is its name in messages.
 ///
 /// # Errors

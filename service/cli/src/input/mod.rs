@@ -19,6 +19,6 @@ pub(crate) use fix_builder::{FieldFault, FixBuilder, RowValues};
 pub use fix_source::{FixSource, IdKind, SourceRow, SourceSummary};
 pub use input_args::InputArgs;
 pub(crate) use input_file::column_hint;
-pub use input_file::{open_input, unusable};
+pub use input_file::{is_stream, open_input, unusable};
 pub use row_batches::{RowBatch, RowBatches};
 pub(crate) use value::Value;

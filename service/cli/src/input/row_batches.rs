@@ -1,16 +1,23 @@
 //! Reads the rows of a file batch by batch.
 //!
 //! A thread of its own reads a bounded number of batches ahead. Rows that cannot be read are
-//! counted and skipped; the first are described.
+//! counted and skipped; the first are described. The rows of a stream, which may come slowly, do not
+//! wait for a full batch.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use shoal_client::{AckTotals, v1};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::fix_source::{FixSource, IdKind, SourceRow, SourceSummary};
 
 /// Batches read ahead of the one being sent.
 const BATCHES_AHEAD: usize = 2;
+/// How long the rows of a stream wait for others.
+const STREAM_WAIT: Duration = Duration::from_millis(500);
 
 /// Rows of a file, in order.
 #[derive(Clone, Debug, Default)]
@@ -25,10 +32,18 @@ pub struct RowBatch {
     pub unreadable_shown: Vec<String>,
 }
 
+impl RowBatch {
+    fn is_empty(&self) -> bool {
+        self.fixes.is_empty() && self.unreadable == 0
+    }
+}
+
 /// Batches that a thread reads ahead.
 #[derive(Debug)]
 pub struct RowBatches {
     batches: mpsc::Receiver<RowBatch>,
+    /// The rows after those of `batches`, of a stream.
+    partial: Option<Arc<Mutex<RowBatch>>>,
     /// `None` once the thread has ended.
     thread: Option<JoinHandle<SourceSummary>>,
     /// How the file was understood, at its end.
@@ -42,21 +57,50 @@ impl RowBatches {
         let (sender, batches) = mpsc::channel(1);
         // The queue has room for exactly this one.
         let _ = sender.try_send(RowBatch { fixes: vec![fix], ..RowBatch::default() });
-        Self { batches, thread: None, summary: None }
+        Self { batches, partial: None, thread: None, summary: None }
     }
 
     /// Reads a file on a thread of its own into batches of `rows_max` rows.
     #[must_use]
     pub fn read(source: Box<dyn FixSource>, rows_max: usize, ids: IdKind) -> Self {
+        Self::begin(source, rows_max, ids, None)
+    }
+
+    /// Reads a stream, whose rows wait half a second at most for a batch of `rows_max`.
+    #[must_use]
+    pub fn stream(source: Box<dyn FixSource>, rows_max: usize, ids: IdKind) -> Self {
+        Self::begin(source, rows_max, ids, Some(Arc::default()))
+    }
+
+    fn begin(
+        source: Box<dyn FixSource>,
+        rows_max: usize,
+        ids: IdKind,
+        partial: Option<Arc<Mutex<RowBatch>>>,
+    ) -> Self {
         let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
-        let thread = tokio::task::spawn_blocking(move || send(source, rows_max, ids, &sender));
-        Self { batches, thread: Some(thread), summary: None }
+        let shared = partial.clone();
+        let read = move || send(source, rows_max, ids, &sender, shared.as_deref());
+        Self { batches, partial, thread: Some(tokio::task::spawn_blocking(read)), summary: None }
     }
 
     /// Returns the next batch; `None` at the end of the file.
     pub async fn next(&mut self) -> Option<RowBatch> {
-        if let Some(batch) = self.batches.recv().await {
-            return Some(batch);
+        loop {
+            let received = if self.partial.is_some() {
+                timeout(STREAM_WAIT, self.batches.recv()).await
+            } else {
+                Ok(self.batches.recv().await)
+            };
+            match received {
+                Ok(Some(batch)) => return Some(batch),
+                Ok(None) => break,
+                Err(_) => {
+                    if let Some(batch) = self.take_partial() {
+                        return Some(batch);
+                    }
+                }
+            }
         }
         match self.thread.take()?.await {
             Ok(summary) => {
@@ -71,6 +115,17 @@ impl RowBatches {
         }
     }
 
+    /// The rows of a stream that were read so far; `None` if there are none.
+    pub fn take_partial(&mut self) -> Option<RowBatch> {
+        // The thread holds the lock while it sends a full batch, which comes before the partial one.
+        let mut partial = self.partial.as_ref()?.try_lock().ok()?;
+        if let Ok(batch) = self.batches.try_recv() {
+            return Some(batch);
+        }
+        let batch = std::mem::take(&mut *partial);
+        (!batch.is_empty()).then_some(batch)
+    }
+
     /// How the file was understood; `None` before its end, and for a source that is no file.
     #[must_use]
     pub fn into_summary(self) -> Option<SourceSummary> {
@@ -78,16 +133,20 @@ impl RowBatches {
     }
 }
 
-/// Sends the rows of a file; returns how it was understood.
+/// Sends the rows of a file; returns how it was understood. The rows of the next batch are in
+/// `partial`, if there is one, where the receiver may take them.
 fn send(
     mut source: Box<dyn FixSource>,
     rows_max: usize,
     ids: IdKind,
     sender: &mpsc::Sender<RowBatch>,
+    partial: Option<&Mutex<RowBatch>>,
 ) -> SourceSummary {
     let mut shown = 0;
-    let mut batch = RowBatch::default();
+    let mut own = RowBatch::default();
     while let Some(row) = source.next_row(ids) {
+        let mut shared = partial.map(locked);
+        let batch = shared.as_deref_mut().unwrap_or(&mut own);
         match row {
             Ok(SourceRow { fix, place }) => {
                 batch.fixes.push(fix);
@@ -101,21 +160,27 @@ fn send(
                 }
             }
         }
-        if batch.fixes.len() == rows_max
-            && sender.blocking_send(std::mem::take(&mut batch)).is_err()
-        {
+        if batch.fixes.len() == rows_max && sender.blocking_send(std::mem::take(batch)).is_err() {
             return source.summary();
         }
     }
-    if !batch.fixes.is_empty() || batch.unreadable > 0 {
+    let mut shared = partial.map(locked);
+    let batch = std::mem::take(shared.as_deref_mut().unwrap_or(&mut own));
+    if !batch.is_empty() {
         // Sending fails only if the receiver was dropped; the batch is then not needed.
         let _ = sender.blocking_send(batch);
     }
     source.summary()
 }
 
+/// The lock of a batch. A thread that panicked while it held the lock has not changed the batch.
+fn locked(batch: &Mutex<RowBatch>) -> MutexGuard<'_, RowBatch> {
+    batch.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::path::Path;
 
     use shoal_table::{CsvReader, FixFileOptions, TimeDefault};
@@ -151,6 +216,26 @@ mod tests {
         assert_eq!((summary.place, summary.dropped.count), ("line", 1));
         assert_eq!(summary.dropped.shown, ["a.csv, line 7, speed: `fast`"]);
         assert_eq!(summary.names[0], "object_id");
+    }
+
+    #[tokio::test]
+    async fn the_rows_of_a_stream_do_not_wait_for_a_full_batch() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"id,t_ms,x,y\n1,10,1,2\n2,x,1,2\n").unwrap();
+        let options = FixFileOptions::default();
+        let csv = CsvReader::from_reader(reader, Path::new("a.csv"), &options).unwrap();
+        let mut rows = RowBatches::stream(Box::new(CsvFixes(csv)), 2, IdKind::Numbers);
+        let first = rows.next().await.unwrap();
+        assert_eq!((first.places, first.unreadable), (vec![2], 1));
+        writer.write_all(b"3,10,1,2\n4,10,1,2\n5,10,1,2\n").unwrap();
+        drop(writer);
+        let mut places = Vec::new();
+        while let Some(batch) = rows.next().await {
+            assert!(batch.fixes.len() <= 2);
+            places.extend(batch.places);
+        }
+        assert_eq!(places, [4, 5, 6]);
+        assert_eq!(rows.into_summary().unwrap().file, "a.csv");
     }
 
     #[tokio::test]

@@ -172,6 +172,31 @@ fn report_lists_refused_rows_and_exits_with_3() {
 }
 
 #[test]
+fn rows_of_a_pipe_arrive_at_once_and_a_signal_ends_with_the_summary() {
+    let served = Served::start(&[]);
+    let mut command = served.client("report -");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut report = command.spawn().unwrap();
+    let mut rows = report.stdin.take().unwrap();
+    rows.write_all(b"id,t_ms,lon,lat\n7,1480140066000,1,2\n8,soon,1,2\n").unwrap();
+    while served.run("get 7").code != 0 {
+        thread::sleep(Duration::from_millis(20));
+    }
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&report),
+        rustix::process::Signal::INT,
+    )
+    .unwrap();
+    let ended = report.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stdout).unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{said}");
+    for part in ["1 rows to fleet default", "stopped by a signal", "rows that cannot be read: 1"] {
+        assert!(said.contains(part), "{part} is not in\n{said}");
+    }
+    drop(rows);
+}
+
+#[test]
 fn blocks_and_rows_store_the_same_records() {
     let served = Served::start(&[]);
     served.run("fleets create blocks").expect(0);
