@@ -1,5 +1,7 @@
 //! Finds the columns of a file that have the fields of a fix.
 
+use std::collections::BTreeSet;
+
 use super::fix_field::squeezed;
 use super::{AltitudeUnit, FixField, FixFileOptions, SpeedUnit, TimeUnit};
 
@@ -78,6 +80,10 @@ struct Match {
 
 /// Compares the name of a column with the names of a field.
 fn compare(field: FixField, name: &str) -> Option<Match> {
+    // Databases have it of a document, not of what the document is about.
+    if name == "_id" {
+        return None;
+    }
     let name = squeezed(name);
     let names = field.column_names();
     if let Some(rank) = names.iter().position(|known| *known == name) {
@@ -94,6 +100,59 @@ fn compare(field: FixField, name: &str) -> Option<Match> {
         let suffix = name.strip_prefix(known).filter(|suffix| is_suffix(suffix))?;
         Some(Match { rank, suffix: suffix.to_owned() })
     })
+}
+
+/// Columns whose names are paths, as `position.course`, by their last parts: the position, if one
+/// object alone has it, and other fields of the object with the position or of one around it.
+fn nested(
+    names: &[String],
+    columns: &[Option<ChosenColumn>],
+    required: &[FixField],
+) -> Vec<(FixField, Match, usize)> {
+    let path = |name: &'_ String| name.rsplit_once('.').map(|(parent, _)| parent.to_owned());
+    let last = |name: &'_ String| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let is_missing = |field: FixField| columns[field as usize].is_none();
+    let best = |field: FixField, is_parent: &dyn Fn(&str) -> bool| {
+        let within = names.iter().enumerate();
+        let within = within.filter(|(_, name)| path(name).is_some_and(|parent| is_parent(&parent)));
+        let found = within.filter_map(|(index, name)| {
+            // An `id` beside a position may be that of the position.
+            let is_id = field == FixField::Object && squeezed(&last(name)) == "id";
+            Some((compare(field, &last(name)).filter(|_| !is_id)?, index))
+        });
+        found
+            .min_by_key(|(found, index)| (found.rank, *index))
+            .map(|(of, index)| (field, of, index))
+    };
+    let mut found = Vec::new();
+    let position = if required.contains(&FixField::X) && is_missing(FixField::X) {
+        let parents: BTreeSet<String> = names.iter().filter_map(path).collect();
+        let mut with_position = parents.into_iter().filter_map(|parent| {
+            let is_parent = |of: &str| of == parent;
+            Some((best(FixField::X, &is_parent)?, best(FixField::Y, &is_parent)?, parent))
+        });
+        let (Some((x, y, parent)), None) = (with_position.next(), with_position.next()) else {
+            return found;
+        };
+        found.extend([x, y]);
+        parent
+    } else {
+        let x = columns[FixField::X as usize].as_ref();
+        let Some(parent) = x.and_then(|x| path(&x.name)) else { return found };
+        parent
+    };
+    let is_around = |of: &str| {
+        position.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let others =
+        [FixField::Object, FixField::Time, FixField::Speed, FixField::Heading, FixField::Altitude];
+    found.extend(
+        others
+            .into_iter()
+            .filter(|field| is_missing(*field))
+            .filter_map(|field| best(field, &is_around)),
+    );
+    found
 }
 
 /// The last word of a name, which may be a unit: `kmh` of `velo_kmh`.
@@ -142,9 +201,14 @@ impl ColumnChoice {
             if let Some((found, index)) = best {
                 columns[field as usize] = Some(ChosenColumn { index, name: names[index].clone() });
                 suffixes[field as usize] = found.suffix;
-            } else if required.contains(&field) {
-                return Err(ColumnsFault::Missing { field, names: shown(names) });
             }
+        }
+        for (field, found, index) in nested(names, &columns, required) {
+            columns[field as usize] = Some(ChosenColumn { index, name: names[index].clone() });
+            suffixes[field as usize] = found.suffix;
+        }
+        if let Some(field) = required.iter().find(|field| columns[**field as usize].is_none()) {
+            return Err(ColumnsFault::Missing { field: *field, names: shown(names) });
         }
         for column in columns.iter().flatten() {
             if names.iter().filter(|name| **name == column.name).count() > 1 {
@@ -269,6 +333,17 @@ mod tests {
                 "object = icao24 (hexadecimal), time = time, x = lon, y = lat, speed = velocity \
                  (m/s), heading = heading, altitude = geoaltitude (m)",
             ),
+            (
+                "id,timestamp,position.latitude,position.longitude,position.id,position.course,wind.speed",
+                "object = id, time = timestamp, x = position.longitude, y = position.latitude, \
+                 heading = position.course",
+            ),
+            (
+                "_id,_source.id,_source.vehicle_id,_source.@timestamp,_source.gps.lat,_source.gps.lng,\
+                 _source.gps.speed_kmh",
+                "object = _source.vehicle_id, time = _source.@timestamp, x = _source.gps.lng, y = _source.gps.lat, \
+                 speed = _source.gps.speed_kmh (km/h)",
+            ),
             ("id,x,y,t", "object = id, time = t, x = x, y = y"),
             ("id,x,y,lon,lat,time_us", "object = id, time = time_us (us), x = lon, y = lat"),
         ] {
@@ -296,6 +371,17 @@ mod tests {
         options.columns.push("speed=velo".parse().unwrap());
         let fault = find("tag,id,time,lon,b", &options).unwrap_err();
         assert_eq!(fault, "no column `velo`; the columns are `tag`, `id`, `time`, `lon`, `b`");
+    }
+
+    #[test]
+    fn a_position_in_two_places_is_not_chosen() {
+        let fault = find("id,t,start.lat,start.lon,end.lat,end.lon", &FixFileOptions::default());
+        assert!(
+            fault.unwrap_err().starts_with("no column of the x"),
+            "the first is not the position"
+        );
+        let found = find("id,t,start.lat,start.lon", &FixFileOptions::default()).unwrap();
+        assert_eq!(found, "object = id, time = t, x = start.lon, y = start.lat");
     }
 
     #[test]
