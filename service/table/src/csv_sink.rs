@@ -118,6 +118,12 @@ mod tests {
             "id,lon,speed,note\n1,-97.743,,\"a, b\"\n2,30,0.5,\n3,-0.5,1.25,\"x\ny\"\n",
             "\u{feff}a,\"b\"\n007,1e5\n8,x\n",
             "a\n\n1\n\n",
+            "id,v,v\n1,2,3\n",
+            "id,,\n1,2,3\n",
+            "id,name\n1,5\" PIPE\n2,x\n",
+            "id,v\n\n1,1\n\n\n2,2\n\n",
+            "id,v\r\n1,1\r\n\r\n2,2\r\n\r\n",
+            "id,v\n1,\"a\"\"\nb\"\n",
             "x,y\n0.1,NaN\n0.30000000000000004,1\n",
         ] {
             for rows in [1, 2, 100] {
@@ -132,7 +138,7 @@ mod tests {
             ("", "the file is empty"),
             ("a,b\n1\n", "line 2: 1 fields, the head line has 2"),
             ("a,b\n1,2,3\n", "line 2: 3 fields"),
-            ("a,a\n", "column a is duplicate"),
+            ("a,b\r\n1,2\r\n\n", "line 3: the line ends in LF"),
             ("a\r\n1\n", "line 2: the line ends in LF"),
             ("a\n\"1\n", "line 2: a quote is not closed"),
         ] {

@@ -11,12 +11,11 @@ use crate::header::{ColumnHeader, CsvForm, Header, Kind};
 use crate::infer::ColumnInference;
 use crate::limits::{TEXT_BYTES_MAX, TEXT_SHOWN_MAX, TEXTS_BYTES_MAX};
 use crate::row_group::RowGroup;
-use crate::table_lines::{TableLines, fields};
+use crate::table_lines::TableLines;
 
 /// Reads the rows of one text.
 pub(crate) struct CsvSource<R> {
     lines: TableLines<R>,
-    separator: u8,
     /// The table's header.
     pub(crate) header: Header,
     forms: Vec<Option<FieldForm>>,
@@ -32,11 +31,7 @@ fn shown(text: &[u8]) -> String {
 }
 
 /// The names in the head line.
-fn names<R: Read>(
-    file: &str,
-    lines: &mut TableLines<R>,
-    separator: u8,
-) -> Result<Vec<String>, TableError> {
+fn names<R: Read>(file: &str, lines: &mut TableLines<R>) -> Result<Vec<String>, TableError> {
     if !lines.next_line()? {
         let reason = "the file is empty; its first line must name the columns";
         return Err(TableError::input(file, reason));
@@ -45,7 +40,7 @@ fn names<R: Read>(
         let not_text = |_| lines.fault(&format!("`{}` is not UTF-8", shown(name)));
         String::from_utf8(name.to_vec()).map_err(not_text)
     };
-    fields(lines.line(), separator).map(name).collect()
+    lines.fields().map(name).collect()
 }
 
 /// Finds the type of each column of a text.
@@ -53,12 +48,12 @@ fn names<R: Read>(
 /// # Errors
 /// [`TableError::Input`] with the line if the text is not a table.
 pub(crate) fn infer(file: &str, input: impl Read, separator: u8) -> Result<Header, TableError> {
-    let mut lines = TableLines::new(file, input);
-    let names = names(file, &mut lines, separator)?;
+    let mut lines = TableLines::new(file, input, separator);
+    let names = names(file, &mut lines)?;
     let mut columns: Vec<ColumnInference> = names.iter().map(|_| Default::default()).collect();
     while lines.next_line()? {
         let mut count = 0;
-        for field in fields(lines.line(), separator) {
+        for field in lines.fields() {
             if let Some(column) = columns.get_mut(count) {
                 column.add(field);
             }
@@ -83,8 +78,8 @@ impl<R: Read> CsvSource<R> {
         separator: u8,
         key: Option<String>,
     ) -> Result<Self, TableError> {
-        let mut lines = TableLines::new(file, input);
-        let names = names(file, &mut lines, separator)?;
+        let mut lines = TableLines::new(file, input, separator);
+        let names = names(file, &mut lines)?;
         let expected: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         if names != expected {
             let (found, expected) = (names.join(", "), expected.join(", "));
@@ -94,7 +89,7 @@ impl<R: Read> CsvSource<R> {
         let csv = CsvForm { separator: char::from(separator), line_end: lines.end() };
         let header = Header { key, csv: Some(csv), columns: columns.to_vec() }.checked(file)?;
         let forms = columns.iter().map(FieldForm::new).collect();
-        Ok(Self { lines, separator, header, forms, has_line: false })
+        Ok(Self { lines, header, forms, has_line: false })
     }
 
     /// True if the current line has a line end.
@@ -128,7 +123,7 @@ impl<R: Read> CsvSource<R> {
     fn fits(&self, group: &RowGroup) -> Result<bool, TableError> {
         let mut texts = group.texts.iter();
         let mut all: usize = group.texts.iter().map(Vec::len).sum();
-        for (field, column) in fields(self.lines.line(), self.separator).zip(&self.header.columns) {
+        for (field, column) in self.lines.fields().zip(&self.header.columns) {
             if column.kind != Kind::Text {
                 continue;
             }
@@ -149,7 +144,7 @@ impl<R: Read> CsvSource<R> {
     /// Appends the current line to the group.
     fn take_line(&self, group: &mut RowGroup) -> Result<(), TableError> {
         let (mut count, mut text) = (0, 0);
-        for field in fields(self.lines.line(), self.separator) {
+        for field in self.lines.fields() {
             let Some(column) = self.header.columns.get(count) else {
                 count += 1;
                 continue;

@@ -1,8 +1,10 @@
 //! The header of a table: names and types of its columns, and how their numbers are printed.
 //!
 //! A header is a TOML text (FILE.md, section 2). The compressed file contains it; for binary
-//! columns the user writes it. A parsed header is valid, so names are unique, options fit the
-//! types, and the key exists.
+//! columns the user writes it. A parsed header is valid: options fit the types, the key exists, and
+//! the names of binary columns are unique.
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use shoal_codec::ValueType;
@@ -224,7 +226,10 @@ impl Header {
             (_, Some(FloatStyle::Exact)) => 1,
             _ => 0,
         };
-        self.columns.iter().map(minor).max().unwrap_or(0)
+        let names: BTreeSet<&str> =
+            self.columns.iter().map(|column| column.name.as_str()).collect();
+        let of_names = if names.len() < self.columns.len() { 3 } else { 0 };
+        self.columns.iter().map(minor).max().unwrap_or(0).max(of_names)
     }
 
     /// Parses and checks the text of a header.
@@ -276,7 +281,9 @@ impl Header {
         }
         for (index, column) in self.columns.iter().enumerate() {
             let before = &self.columns[..index];
-            if let Some(first) = before.iter().position(|other| other.name == column.name) {
+            if self.csv.is_none()
+                && let Some(first) = before.iter().position(|other| other.name == column.name)
+            {
                 let (name, first, second) = (&column.name, first + 1, index + 1);
                 return Err(format!("column {name} is duplicate, as number {first} and {second}"));
             }
@@ -300,6 +307,9 @@ impl Header {
 
     /// Index of the integer column called `key`.
     fn key_index(&self, key: &str) -> Result<usize, String> {
+        if self.columns.iter().filter(|column| column.name == key).count() > 1 {
+            return Err(format!("several columns are called {key}, so none can be the key"));
+        }
         match self.columns.iter().position(|column| column.name == key) {
             Some(index) if self.columns[index].kind.integers().is_some() => Ok(index),
             Some(_) => Err(format!("the key {key} must be a column of integers")),
@@ -361,6 +371,8 @@ mod tests {
         assert_eq!(Header::parse(&exact).unwrap().version_minor(), 1);
         assert_eq!(Header::parse(&exact.replace("exact", "point")).unwrap().version_minor(), 0);
         assert_eq!(Header::parse(&header.text()).unwrap(), header);
+        let twice = header.text().replace("name = \"v\"", "name = \"lon\"");
+        assert_eq!(Header::parse(&twice).unwrap().version_minor(), 3);
         assert_eq!((header.key_column(), header.texts().collect()), (Some(0), vec![2]));
         for (from, to, problem) in [
             ("\"id\"\ntype = \"u32\"", "\"id\"\ntype = \"f32\"", "must be a column of integers"),
@@ -370,7 +382,7 @@ mod tests {
             ("\"text\"", "\"text\"\nempty = true", "needs no value"),
             ("\"text\"", "\"u8\"\nstyle = \"point\"", "style is for floats"),
             ("\"f64\"", "\"f64\"\nprecision = 2", "precision is for integers"),
-            ("name = \"v\"", "name = \"lon\"", "lon is duplicate, as number 2 and 4"),
+            ("name = \"v\"", "name = \"id\"", "several columns are called id"),
             ("separator = \",\"", "separator = \"\\\"\"", "cannot separate"),
             ("type = \"u32\"", "type = \"u33\"", "u33"),
             ("empty = true", "unknown = true", "unknown"),

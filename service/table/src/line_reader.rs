@@ -16,8 +16,8 @@ use crate::limits::READ_BUFFER_BYTES;
 pub struct LineReader<R> {
     input: R,
     line_bytes_max: usize,
-    /// True if a line feed between two quotes does not end a line.
-    has_quotes: bool,
+    /// The byte between two fields, if a line feed within a quoted field does not end a line.
+    separator: Option<u8>,
     buffer: Vec<u8>,
     /// Range of buffered bytes after the current line.
     unread: Range<usize>,
@@ -38,7 +38,7 @@ impl<R: Read> LineReader<R> {
         Self {
             input,
             line_bytes_max,
-            has_quotes: false,
+            separator: None,
             buffer: vec![0; READ_BUFFER_BYTES],
             unread: 0..0,
             line: 0..0,
@@ -51,9 +51,9 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// As `new`, but a line feed between two quotes (`"`) does not end a line.
-    pub(crate) fn quoted(input: R, line_bytes_max: usize) -> Self {
-        Self { has_quotes: true, ..Self::new(input, line_bytes_max) }
+    /// As `new`, but a line feed within a quoted field does not end a line.
+    pub(crate) fn quoted(input: R, line_bytes_max: usize, separator: u8) -> Self {
+        Self { separator: Some(separator), ..Self::new(input, line_bytes_max) }
     }
 
     /// Number of the current line, or of the line that could not be read. A line that contains
@@ -126,6 +126,29 @@ impl<R: Read> LineReader<R> {
         Ok(found.is_some())
     }
 
+    /// Appends the lines after the current one that are empty, with the line ends before them; lines
+    /// end as the current one does.
+    ///
+    /// # Errors
+    /// As [`extend`](Self::extend).
+    pub(crate) fn extend_by_empty_lines(&mut self) -> Result<(), CsvFault> {
+        let end: &[u8] = if self.line().ends_with(b"\r") { b"\r\n" } else { b"\n" };
+        while self.has_end && self.next_starts_with(end)? && self.extend()? {}
+        Ok(())
+    }
+
+    /// True if the bytes after the current line begin with `bytes`.
+    fn next_starts_with(&mut self, bytes: &[u8]) -> Result<bool, CsvFault> {
+        while self.unread.len() < bytes.len() && !self.is_at_end {
+            // The current line stays in the buffer while its bytes move.
+            let line = self.line.len();
+            self.unread.start = self.line.start;
+            self.refill()?;
+            self.set_line(line, true);
+        }
+        Ok(self.buffer[self.unread.clone()].starts_with(bytes))
+    }
+
     /// Shortens the current line to its first line, of `bytes` bytes; what was appended is read
     /// again.
     pub(crate) fn shorten(&mut self, bytes: usize) {
@@ -145,9 +168,12 @@ impl<R: Read> LineReader<R> {
     pub fn next_line(&mut self) -> Result<bool, CsvFault> {
         let first_number = self.next_number;
         let (mut part, mut searched, mut is_open) = (0, 0, false);
-        let is_odd = |bytes: &[u8]| memchr_iter(b'"', bytes).count() % 2 == 1;
+        let separator = self.separator;
+        let is_open_after = |is_open: bool, bytes: &[u8]| {
+            separator.is_some_and(|separator| is_open_after(is_open, bytes, separator))
+        };
         self.skip()?;
-        self.has_quote = self.has_quotes;
+        self.has_quote = separator.is_some();
         loop {
             let unread = &self.buffer[self.unread.clone()];
             let rest = &unread[searched..];
@@ -161,7 +187,7 @@ impl<R: Read> LineReader<R> {
             };
             if let Some(found) = found {
                 searched += found;
-                is_open ^= self.has_quotes && is_odd(&unread[part..searched]);
+                is_open = is_open_after(is_open, &unread[part..searched]);
                 self.next_number += 1;
                 if !is_open {
                     return self.take(first_number, searched, true);
@@ -177,7 +203,7 @@ impl<R: Read> LineReader<R> {
                 return self.take(first_number, searched, false);
             }
             if self.is_at_end {
-                is_open ^= self.has_quotes && is_odd(&unread[part..]);
+                is_open = is_open_after(is_open, &unread[part..]);
                 if is_open {
                     self.number = first_number;
                     return Err(CsvFault::OpenQuote);
@@ -246,6 +272,20 @@ impl<R: Read> LineReader<R> {
     }
 }
 
+/// Whether a quoted field is open after some bytes of a line. A quote opens a field at its start
+/// only, and two quotes within a quoted field are one of its text (RFC 4180).
+fn is_open_after(mut is_open: bool, bytes: &[u8], separator: u8) -> bool {
+    let mut closed_at = None;
+    for at in memchr_iter(b'"', bytes) {
+        if is_open {
+            (is_open, closed_at) = (false, Some(at));
+        } else {
+            is_open = at == 0 || bytes[at - 1] == separator || closed_at == Some(at - 1);
+        }
+    }
+    is_open
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,17 +295,34 @@ mod tests {
         let limit = 2 * READ_BUFFER_BYTES;
         let quoted = |bytes: usize| format!("\"{}\"", "a\n".repeat(bytes / 2));
         let text = format!("{}\n1\n", quoted(limit - 2));
-        let mut lines = LineReader::quoted(text.as_bytes(), limit);
+        let mut lines = LineReader::quoted(text.as_bytes(), limit, b',');
         assert!(lines.next_line().unwrap() && lines.line().len() == limit);
         assert!(lines.next_line().unwrap() && lines.line() == b"1");
         assert_eq!((lines.number(), lines.has_end()), (limit as u64 / 2 + 1, true));
         assert!(!lines.next_line().unwrap());
 
         let text = format!("{}\n1", "a".repeat(3 * limit));
-        let mut lines = LineReader::quoted(text.as_bytes(), limit);
+        let mut lines = LineReader::quoted(text.as_bytes(), limit, b',');
         assert!(matches!(lines.next_line(), Err(CsvFault::TooLong { .. })));
         assert!(lines.next_line().unwrap() && lines.line() == b"1");
         assert_eq!((lines.number(), lines.has_end()), (2, false));
+    }
+
+    #[test]
+    fn empty_lines_are_appended_wherever_the_buffer_ends() {
+        for fill in READ_BUFFER_BYTES - 8..READ_BUFFER_BYTES + 2 {
+            for end in ["\n", "\r\n"] {
+                let first = "a".repeat(fill);
+                let text = format!("{first}{end}{end}{end}b{end}{end}");
+                let mut lines = LineReader::new(text.as_bytes(), 2 * READ_BUFFER_BYTES);
+                for expected in [format!("{first}{end}{end}{end}"), format!("b{end}{end}")] {
+                    assert!(lines.next_line().unwrap());
+                    lines.extend_by_empty_lines().unwrap();
+                    assert_eq!([lines.line(), b"\n"].concat(), expected.as_bytes());
+                }
+                assert!(!lines.next_line().unwrap());
+            }
+        }
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Splits a CSV table into lines and fields without changing their bytes.
 //!
-//! Fields keep their quotes; separators and line ends between two quotes belong to the field.
-//! Joining fields and separators therefore restores the line.
+//! Fields keep their quotes; separators and line ends within a quoted field belong to it. Empty
+//! lines belong to the last field of the line before them, if it has several. Joining fields and
+//! separators therefore restores the text.
 
 use std::io::Read;
+
+use memchr::memchr;
 
 use crate::limits::TABLE_LINE_BYTES_MAX;
 use crate::line_reader::LineReader;
@@ -13,14 +16,22 @@ use crate::{LineEnd, TableError};
 pub(crate) struct TableLines<R> {
     file: String,
     lines: LineReader<R>,
+    separator: u8,
+    /// True if empty lines belong to the line before them.
+    joins_empty_lines: bool,
     end: Option<LineEnd>,
 }
 
 impl<R: Read> TableLines<R> {
     /// Reads a text; `file` is its name in errors.
-    pub(crate) fn new(file: &str, input: R) -> Self {
-        let lines = LineReader::quoted(input, TABLE_LINE_BYTES_MAX);
-        Self { file: file.to_owned(), lines, end: None }
+    pub(crate) fn new(file: &str, input: R, separator: u8) -> Self {
+        let lines = LineReader::quoted(input, TABLE_LINE_BYTES_MAX, separator);
+        Self { file: file.to_owned(), lines, separator, joins_empty_lines: false, end: None }
+    }
+
+    /// The fields of the current line.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &[u8]> {
+        fields(self.line(), self.separator)
     }
 
     /// The line end of the first line, which all lines must have.
@@ -46,7 +57,15 @@ impl<R: Read> TableLines<R> {
     /// # Errors
     /// [`TableError::Input`] with the number of the line.
     pub(crate) fn next_line(&mut self) -> Result<bool, TableError> {
-        match self.lines.next_line() {
+        let mut read = self.lines.next_line();
+        if let (Ok(true), None) = (&read, self.end) {
+            // An empty line is a row of a table with one column.
+            self.joins_empty_lines = fields(self.lines.line(), self.separator).nth(1).is_some();
+        }
+        if self.joins_empty_lines && matches!(read, Ok(true)) {
+            read = self.lines.extend_by_empty_lines().map(|()| true);
+        }
+        match read {
             Ok(true) if self.has_end() => {
                 let is_crlf = self.lines.line().ends_with(b"\r");
                 let found = if is_crlf { LineEnd::CrLf } else { LineEnd::Lf };
@@ -77,12 +96,24 @@ impl<R: Read> TableLines<R> {
     }
 }
 
-/// The fields of a line.
-pub(crate) fn fields(line: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
-    let mut is_quoted = false;
+/// The fields of a line. A quote begins a quoted field only as its first byte; two quotes within a
+/// quoted field do not end it.
+fn fields(line: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let has_quote = memchr(b'"', line).is_some();
+    let (mut is_open, mut is_start, mut has_just_closed) = (false, true, false);
     line.split(move |byte| {
-        is_quoted ^= *byte == b'"';
-        *byte == separator && !is_quoted
+        if !has_quote {
+            return *byte == separator;
+        }
+        if *byte == b'"' {
+            let opens = is_start || has_just_closed;
+            (has_just_closed, is_open) = (is_open, !is_open && opens);
+            is_start = false;
+            return false;
+        }
+        is_start = *byte == separator && !is_open;
+        has_just_closed = false;
+        is_start
     })
 }
 
@@ -91,7 +122,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<String>, String> {
-        let mut lines = TableLines::new("t", text.as_bytes());
+        let mut lines = TableLines::new("t", text.as_bytes(), b',');
         let mut all = Vec::new();
         while lines.next_line().map_err(|error| error.to_string())? {
             all.push(String::from_utf8(lines.line().to_vec()).unwrap());
@@ -101,7 +132,13 @@ mod tests {
 
     #[test]
     fn lines_end_outside_quotes() {
-        assert_eq!(read("a,b\n1,2\n\n3,4").unwrap(), ["a,b", "1,2", "", "3,4"]);
+        assert_eq!(read("a,b\n1,2\n\n3,4").unwrap(), ["a,b", "1,2\n", "3,4"]);
+        assert_eq!(read("a,b\r\n\r\n1,2\r\n").unwrap(), ["a,b\r\n", "1,2"]);
+        assert_eq!(read("a\n\n1\n\n").unwrap(), ["a", "", "1", ""]);
+        assert_eq!(
+            read("a,b\n1,5\" PIPE\n2,\"x\"\"\n\"\n").unwrap(),
+            ["a,b", "1,5\" PIPE", "2,\"x\"\"\n\""]
+        );
         assert_eq!(read("a\r\nb\r\n").unwrap(), ["a", "b"]);
         assert_eq!(read("a\nb\r\nc\n").unwrap(), ["a", "b\r", "c"]);
         assert_eq!(read("a\n\"x\ny\",2\n").unwrap(), ["a", "\"x\ny\",2"]);
@@ -116,6 +153,7 @@ mod tests {
             fields(line.as_bytes(), b',').map(|f| String::from_utf8_lossy(f).into()).collect()
         };
         assert_eq!(split("1,,\"a,b\",\"\"\"\""), ["1", "", "\"a,b\"", "\"\"\"\""]);
+        assert_eq!(split("5\" a,b\"\",\"\"\",\",c"), ["5\" a", "b\"\"", "\"\"\",\"", "c"]);
         assert_eq!(split(""), [""]);
     }
 }
