@@ -16,6 +16,7 @@ pub use fix_field::FixField;
 pub use fix_file_options::{ColumnOverride, FixFileOptions, TimeDefault};
 pub use measure_reader::{MeasureReader, NotANumber, RowMeasures, measure_text, state_bits};
 pub(crate) use measure_reader::{measure_text_of, real};
+pub(crate) use object_reader::short_number;
 pub use object_reader::{object_default_note, object_number};
 pub use time_reader::TimeReader;
 pub use units::{AltitudeUnit, SpeedUnit, TimeUnit};

@@ -5,7 +5,7 @@ use jiff::fmt::strtime;
 use jiff::fmt::temporal::Pieces;
 use jiff::tz::Offset;
 
-use super::{FixFileOptions, TimeDefault, TimeUnit};
+use super::{FixFileOptions, TimeDefault, TimeUnit, short_number};
 
 /// Reads the times of one file, and remembers what it had to assume.
 #[derive(Clone, Debug)]
@@ -48,8 +48,9 @@ impl TimeReader {
     /// The reason.
     #[inline]
     pub fn text(&mut self, text: &str, date: &str) -> Result<i64, String> {
-        if let (Some(unit), None, Ok(time)) = (self.unit, &self.format, text.parse()) {
-            return in_unit(unit, time);
+        if let (Some(unit), None, Some(time)) = (self.unit, &self.format, short_number(text)) {
+            // At most 18 digits fit.
+            return in_unit(unit, time.cast_signed());
         }
         self.any_text(text, date)
     }
@@ -80,7 +81,7 @@ impl TimeReader {
             });
         }
         if let Ok(time) = text.parse() {
-            return match compact(text) {
+            return match compact(text).filter(|_| self.unit.is_none()) {
                 Some(moment) => self.moment(&moment, text),
                 None => self.number(time),
             };
