@@ -38,6 +38,7 @@ impl Column {
     }
 
     /// The value of a row; `None` for a null value.
+    #[inline]
     pub(super) fn get(&self, row: usize) -> Option<Value<'_>> {
         self.0.get(row)
     }
@@ -75,6 +76,7 @@ impl Values {
         }
     }
 
+    #[inline]
     fn get(&self, row: usize) -> Option<Value<'_>> {
         match self {
             Self::Integers(values) => values[row].map(Value::Integer),

@@ -121,6 +121,7 @@ impl FixBuilder {
     /// # Errors
     /// The object is missing or not of the kind of the fleet; a measure that is no number, if the
     /// options are strict.
+    #[inline]
     pub(crate) fn fix(
         &mut self,
         row: RowValues<'_>,
@@ -185,6 +186,7 @@ impl FixBuilder {
         Ok(SourceRow { fix, place })
     }
 
+    #[inline]
     fn object_id(&mut self, id: Option<Value<'_>>, ids: IdKind) -> Result<ObjectId, String> {
         let is_empty = |id: &Value<'_>| match id {
             Value::Bytes(text) => text.trim_ascii().is_empty(),

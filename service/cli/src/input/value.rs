@@ -20,6 +20,7 @@ impl Value<'_> {
     ///
     /// # Errors
     /// The value, if it is a text that is no number.
+    #[inline]
     pub(crate) fn real(self) -> Result<Option<f64>, String> {
         match self {
             Self::Integer(value) => Ok(Some(value as f64)),

@@ -1,5 +1,7 @@
 //! RowMeasures of files: unknown where the file says so, dropped or kept where they cannot be stored.
 
+use std::ops::RangeInclusive;
+
 use shoal_codec::MEASURES;
 
 use super::{AltitudeUnit, FixField, SpeedUnit, object_number};
@@ -11,6 +13,12 @@ const UNKNOWN_WORDS: [&str; 10] =
 const AIS_SPEED_UNKNOWN: f64 = 102.3;
 /// "Not available" of the heading in AIS, in degrees.
 const AIS_HEADING_UNKNOWN: f64 = 511.0;
+
+/// Values that can be stored for sure, in m/s, degrees and metres: the usual ones, for which the
+/// stored value need not be computed.
+const SPEEDS: RangeInclusive<f64> = 0.0..=10_000.0;
+const HEADINGS: RangeInclusive<f64> = 0.0..=359.0;
+const ALTITUDES: RangeInclusive<f64> = -10_000.0..=100_000.0;
 
 /// The measures of one row in units of the file, as the file states them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -71,17 +79,26 @@ impl MeasureReader {
             // The protocol has speeds and headings as `f32`.
             speed: self.kept(
                 speed,
-                |speed| of.speed_mm_s.is_valid(of.speed_mm_s.store(speed as f32)),
+                |speed| {
+                    SPEEDS.contains(&speed)
+                        || of.speed_mm_s.is_valid(of.speed_mm_s.store(speed as f32))
+                },
                 |raw| drop(FixField::Speed, raw),
             ),
             heading: self.kept(
                 heading.map(|heading| (if heading == 360.0 { 0.0 } else { heading }, heading)),
-                |heading| of.heading_cdeg.is_valid(of.heading_cdeg.store(heading as f32)),
+                |heading| {
+                    HEADINGS.contains(&heading)
+                        || of.heading_cdeg.is_valid(of.heading_cdeg.store(heading as f32))
+                },
                 |raw| drop(FixField::Heading, raw),
             ),
             altitude: self.kept(
                 altitude,
-                |altitude| of.altitude_mm.is_valid(of.altitude_mm.store(altitude)),
+                |altitude| {
+                    ALTITUDES.contains(&altitude)
+                        || of.altitude_mm.is_valid(of.altitude_mm.store(altitude))
+                },
                 |raw| drop(FixField::Altitude, raw),
             ),
         }
@@ -91,6 +108,7 @@ impl MeasureReader {
 impl MeasureReader {
     /// A value that can be stored, or any if the file is read strictly; otherwise `drop` is called
     /// with the value of the file.
+    #[inline]
     fn kept(
         &self,
         value: Option<(f64, f64)>,
@@ -214,6 +232,20 @@ mod tests {
         assert_eq!((kept.speed, kept.heading, dropped), (Some(-7.0), Some(0.0), vec![]));
         let (kept, _) = convert(&strict, [Some(-1.0), Some(511.0), Some(f64::NAN)]);
         assert_eq!(kept, RowMeasures::default());
+    }
+
+    #[test]
+    fn usual_values_can_be_stored() {
+        let of = &MEASURES;
+        for speed in [*SPEEDS.start(), *SPEEDS.end()] {
+            assert!(of.speed_mm_s.is_valid(of.speed_mm_s.store(speed as f32)));
+        }
+        for heading in [*HEADINGS.start(), *HEADINGS.end()] {
+            assert!(of.heading_cdeg.is_valid(of.heading_cdeg.store(heading as f32)));
+        }
+        for altitude in [*ALTITUDES.start(), *ALTITUDES.end()] {
+            assert!(of.altitude_mm.is_valid(of.altitude_mm.store(altitude)));
+        }
     }
 
     #[test]
