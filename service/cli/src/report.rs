@@ -3,7 +3,6 @@
 //! Ends with a summary. The exit code is 3 if rows were refused.
 
 use std::io::Write as _;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use tokio::sync::watch;
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
-use super::input::{FixSource, IdKind, InputArgs, RowBatches, is_stream, open_input};
+use super::input::{Batching, FixSource, IdKind, InputArgs, RowBatches, is_stream, open_input};
 use super::measures::MeasureArgs;
 use super::object_ids::ObjectList;
 use super::output::stdout;
@@ -130,6 +129,14 @@ impl RowSource {
         let source = open_input(name, options)?;
         Ok(if is_stream(name) { Self::Stream(source) } else { Self::File(source) })
     }
+
+    /// The messages of a producer are the same each time.
+    fn batching(&self, args: &SendArgs) -> Batching {
+        match self {
+            Self::Stream(_) if args.producer.is_none() => Batching::Timely,
+            _ => Batching::Whole,
+        }
+    }
 }
 
 impl ReportArgs {
@@ -158,10 +165,10 @@ impl ReportArgs {
 /// Those of the server and of writing. Refused rows give [`Exit::PartlyRefused`].
 pub async fn run(client: &Client, args: &SendArgs, source: RowSource) -> Result<Exit, CliError> {
     let fleet = client.get_fleet(&args.fleet.fleet).await?;
-    let is_file = matches!(source, RowSource::File(_));
+    let batching = source.batching(args);
     let summary = send(client, args, source, &fleet, |_| ()).await?;
     let exit = write_summary(args, &summary)?;
-    Ok(if summary.is_stopped() && is_file { Exit::Failed } else { exit })
+    Ok(if summary.is_stopped() && batching == Batching::Whole { Exit::Failed } else { exit })
 }
 
 /// Sends all rows and waits for the acknowledgements. Calls `see` with each batch before sending.
@@ -181,17 +188,11 @@ pub(super) async fn send(
             Some(BlockEncoder::new(fleet.space.as_ref(), args.block_plan.aiming(args.block_aim)))
         }
     };
-    let (rows_max, ids) = (args.batch as usize, IdKind::of(fleet));
-    let is_geographic = fleet_space::is_geographic(fleet);
+    let batching = source.batching(args);
     let mut batches = match source {
-        // The messages of a producer are the same each time.
-        RowSource::Stream(stream) if args.producer.is_none() => {
-            stream.check_space(is_geographic)?;
-            RowBatches::stream(stream, rows_max, ids)
-        }
         RowSource::File(file) | RowSource::Stream(file) => {
-            file.check_space(is_geographic)?;
-            RowBatches::read(file, rows_max, ids)
+            file.check_space(fleet_space::is_geographic(fleet))?;
+            RowBatches::read(file, args.batch as usize, IdKind::of(fleet), batching)
         }
         RowSource::Single(id, fix) => {
             let (objects, names) = ObjectList::of(fleet, &[id])?.into_fields();
@@ -210,19 +211,21 @@ pub(super) async fn send(
     let telling =
         tokio::spawn(tell_retries(stream.totals(), bar.clone(), client.options().timeout));
     let mut summary = ReportSummary::new(fleet);
-    let mut stopped = pin!(stop_signal()?);
+    let signal = stop_signal()?;
+    // A task of its own, since a second signal ends the process whatever this one waits for.
+    let mut stopped = tokio::spawn(async {
+        signal.await;
+        eprintln!("stopping; a second signal ends the command at once");
+    });
     loop {
-        let next = if summary.is_stopped() {
-            batches.take_partial()
-        } else {
-            tokio::select! {
-                biased;
-                () = &mut stopped => {
-                    summary.stop();
-                    continue;
-                }
-                batch = batches.next() => batch,
+        let next = tokio::select! {
+            biased;
+            _ = &mut stopped, if !summary.is_stopped() => {
+                summary.stop();
+                batches.stop();
+                continue;
             }
+            batch = batches.next() => batch,
         };
         let Some(batch) = next else { break };
         summary.unreadable(&batch);
@@ -252,9 +255,11 @@ pub(super) async fn send(
 /// Says on standard error how many rows a report that fails has stored.
 fn say_acknowledged(args: &SendArgs, bar: &ProgressBar, totals: &AckTotals) {
     bar.finish_and_clear();
-    let with = if args.producer.is_some() { "" } else { "with --producer NAME " };
-    let rows = totals.rows_total();
-    eprintln!("{rows} rows are acknowledged; {with}the same command goes on after them");
+    let again = match args.producer {
+        Some(_) => "the same command goes on after them",
+        None => "the same command sends all rows again; one with --producer NAME can go on",
+    };
+    eprintln!("{} rows are acknowledged; {again}", totals.rows_total());
 }
 
 /// Says on standard error why messages are sent again.

@@ -124,6 +124,8 @@ mod tests {
             "id,v\n\n1,1\n\n\n2,2\n\n",
             "id,v\r\n1,1\r\n\r\n2,2\r\n\r\n",
             "id,v\n1,\"a\"\"\nb\"\n",
+            "\u{feff}\"a,b\",c\n1,2\n",
+            "a,b\n1,2\r\n\n3,4\n",
             "x,y\n0.1,NaN\n0.30000000000000004,1\n",
         ] {
             for rows in [1, 2, 100] {

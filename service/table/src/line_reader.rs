@@ -11,6 +11,9 @@ use memchr::{memchr, memchr_iter, memchr2};
 use crate::CsvFault;
 use crate::limits::READ_BUFFER_BYTES;
 
+/// The byte order mark of UTF-8, which may be before the first field.
+pub(crate) const BOM: &[u8] = "\u{feff}".as_bytes();
+
 /// Reads lines; their numbers begin at 1.
 #[derive(Debug)]
 pub struct LineReader<R> {
@@ -126,13 +129,12 @@ impl<R: Read> LineReader<R> {
         Ok(found.is_some())
     }
 
-    /// Appends the lines after the current one that are empty, with the line ends before them; lines
-    /// end as the current one does.
+    /// Appends the lines after the current one that are empty, with the line ends before them; `end`
+    /// ends lines.
     ///
     /// # Errors
     /// As [`extend`](Self::extend).
-    pub(crate) fn extend_by_empty_lines(&mut self) -> Result<(), CsvFault> {
-        let end: &[u8] = if self.line().ends_with(b"\r") { b"\r\n" } else { b"\n" };
+    pub(crate) fn extend_by_empty_lines(&mut self, end: &[u8]) -> Result<(), CsvFault> {
         while self.has_end && self.next_starts_with(end)? && self.extend()? {}
         Ok(())
     }
@@ -280,7 +282,10 @@ fn is_open_after(mut is_open: bool, bytes: &[u8], separator: u8) -> bool {
         if is_open {
             (is_open, closed_at) = (false, Some(at));
         } else {
-            is_open = at == 0 || bytes[at - 1] == separator || closed_at == Some(at - 1);
+            let is_start = at == 0
+                || bytes[at - 1] == separator
+                || (at == BOM.len() && bytes.starts_with(BOM));
+            is_open = is_start || closed_at == Some(at - 1);
         }
     }
     is_open
@@ -317,7 +322,7 @@ mod tests {
                 let mut lines = LineReader::new(text.as_bytes(), 2 * READ_BUFFER_BYTES);
                 for expected in [format!("{first}{end}{end}{end}"), format!("b{end}{end}")] {
                     assert!(lines.next_line().unwrap());
-                    lines.extend_by_empty_lines().unwrap();
+                    lines.extend_by_empty_lines(end.as_bytes()).unwrap();
                     assert_eq!([lines.line(), b"\n"].concat(), expected.as_bytes());
                 }
                 assert!(!lines.next_line().unwrap());

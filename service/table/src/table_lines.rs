@@ -9,7 +9,7 @@ use std::io::Read;
 use memchr::memchr;
 
 use crate::limits::TABLE_LINE_BYTES_MAX;
-use crate::line_reader::LineReader;
+use crate::line_reader::{BOM, LineReader};
 use crate::{LineEnd, TableError};
 
 /// Reads the lines of one file. All lines must end as the first does.
@@ -63,7 +63,9 @@ impl<R: Read> TableLines<R> {
             self.joins_empty_lines = fields(self.lines.line(), self.separator).nth(1).is_some();
         }
         if self.joins_empty_lines && matches!(read, Ok(true)) {
-            read = self.lines.extend_by_empty_lines().map(|()| true);
+            let is_crlf = self.lines.line().ends_with(b"\r");
+            let end = self.end.unwrap_or(if is_crlf { LineEnd::CrLf } else { LineEnd::Lf });
+            read = self.lines.extend_by_empty_lines(end.bytes()).map(|()| true);
         }
         match read {
             Ok(true) if self.has_end() => {
@@ -101,9 +103,14 @@ impl<R: Read> TableLines<R> {
 fn fields(line: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let has_quote = memchr(b'"', line).is_some();
     let (mut is_open, mut is_start, mut has_just_closed) = (false, true, false);
+    let mut bom_left = if line.starts_with(BOM) { BOM.len() } else { 0 };
     line.split(move |byte| {
         if !has_quote {
             return *byte == separator;
+        }
+        if bom_left > 0 {
+            bom_left -= 1;
+            return false;
         }
         if *byte == b'"' {
             let opens = is_start || has_just_closed;

@@ -182,9 +182,6 @@ pub(super) async fn run(
     Export { format, region }: Export,
 ) -> Result<Exit, CliError> {
     let fleet = client.get_fleet(&args.fleet.fleet).await?;
-    if !args.no_wait {
-        reaches(client, &fleet.name, fleet.epoch, ", or write what it has with --no-wait").await?;
-    }
     let space = fleet_space::space(&fleet)?;
     let is_geographic = space.is_geographic();
     let form = match format {
@@ -195,6 +192,9 @@ pub(super) async fn run(
         ExportFormat::Csv => Some(PastForm::Csv),
         ExportFormat::GeoParquet => None,
     };
+    if !args.no_wait {
+        reaches(client, &fleet.name, fleet.epoch, ", or write what it has with --no-wait").await?;
+    }
     let mut answer = args.ask(client, region, &space).await?;
     let header = answer.header().clone();
     let (epoch, mut fixes) = (header.epoch, 0);

@@ -20,5 +20,5 @@ pub use fix_source::{FixSource, IdKind, SourceRow, SourceSummary};
 pub use input_args::InputArgs;
 pub(crate) use input_file::column_hint;
 pub use input_file::{is_stream, open_input, unusable};
-pub use row_batches::{RowBatch, RowBatches};
+pub use row_batches::{Batching, RowBatch, RowBatches};
 pub(crate) use value::Value;

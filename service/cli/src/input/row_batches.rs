@@ -4,6 +4,7 @@
 //! counted and skipped; the first are described. The rows of a stream, which may come slowly, do not
 //! wait for a full batch.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,12 +39,32 @@ impl RowBatch {
     }
 }
 
+/// How rows become batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batching {
+    /// Only the last batch of a file may be smaller than the others, so the same file gives the same
+    /// batches each time. Rows after the last whole batch are dropped at a stop.
+    Whole,
+    /// Rows wait half a second at most for a full batch, since the next ones may come slowly.
+    Timely,
+}
+
+/// What [`RowBatches::take_partial`] found.
+enum Partial {
+    Rows(RowBatch),
+    Empty,
+    /// The thread is at work.
+    Locked,
+}
+
 /// Batches that a thread reads ahead.
 #[derive(Debug)]
 pub struct RowBatches {
     batches: mpsc::Receiver<RowBatch>,
     /// The rows after those of `batches`, of a stream.
     partial: Option<Arc<Mutex<RowBatch>>>,
+    /// True if the thread is to read no further.
+    is_stopped: Arc<AtomicBool>,
     /// `None` once the thread has ended.
     thread: Option<JoinHandle<SourceSummary>>,
     /// How the file was understood, at its end.
@@ -57,49 +78,75 @@ impl RowBatches {
         let (sender, batches) = mpsc::channel(1);
         // The queue has room for exactly this one.
         let _ = sender.try_send(RowBatch { fixes: vec![fix], ..RowBatch::default() });
-        Self { batches, partial: None, thread: None, summary: None }
+        Self { batches, partial: None, is_stopped: Arc::default(), thread: None, summary: None }
     }
 
     /// Reads a file on a thread of its own into batches of `rows_max` rows.
     #[must_use]
-    pub fn read(source: Box<dyn FixSource>, rows_max: usize, ids: IdKind) -> Self {
-        Self::begin(source, rows_max, ids, None)
-    }
-
-    /// Reads a stream, whose rows wait half a second at most for a batch of `rows_max`.
-    #[must_use]
-    pub fn stream(source: Box<dyn FixSource>, rows_max: usize, ids: IdKind) -> Self {
-        Self::begin(source, rows_max, ids, Some(Arc::default()))
-    }
-
-    fn begin(
+    pub fn read(
         source: Box<dyn FixSource>,
         rows_max: usize,
         ids: IdKind,
-        partial: Option<Arc<Mutex<RowBatch>>>,
+        batching: Batching,
     ) -> Self {
         let (sender, batches) = mpsc::channel(BATCHES_AHEAD);
-        let shared = partial.clone();
-        let read = move || send(source, rows_max, ids, &sender, shared.as_deref());
-        Self { batches, partial, thread: Some(tokio::task::spawn_blocking(read)), summary: None }
+        let partial: Option<Arc<Mutex<RowBatch>>> = match batching {
+            Batching::Whole => None,
+            Batching::Timely => Some(Arc::default()),
+        };
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let (shared, stop) = (partial.clone(), is_stopped.clone());
+        let read = move || send(source, (rows_max, ids), &sender, shared.as_deref(), &stop);
+        let thread = Some(tokio::task::spawn_blocking(read));
+        Self { batches, partial, is_stopped, thread, summary: None }
     }
 
-    /// Returns the next batch; `None` at the end of the file.
+    /// Stops reading before the next row. The batches that were read, and with [`Batching::Timely`]
+    /// all rows, are still returned.
+    pub fn stop(&mut self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the next batch; `None` at the end of the file, or once reading has stopped.
     pub async fn next(&mut self) -> Option<RowBatch> {
         loop {
-            let received = if self.partial.is_some() {
+            let is_stopped = self.is_stopped.load(Ordering::Relaxed);
+            let received = if self.partial.is_some() || is_stopped {
                 timeout(STREAM_WAIT, self.batches.recv()).await
             } else {
                 Ok(self.batches.recv().await)
             };
             match received {
                 Ok(Some(batch)) => return Some(batch),
-                Ok(None) => break,
-                Err(_) => {
-                    if let Some(batch) = self.take_partial() {
-                        return Some(batch);
-                    }
-                }
+                Ok(None) => return self.end().await,
+                Err(_) => match self.take_partial() {
+                    Partial::Rows(batch) => return Some(batch),
+                    // The thread waits for a row that may never come.
+                    Partial::Empty if is_stopped => return None,
+                    Partial::Empty | Partial::Locked => {}
+                },
+            }
+        }
+    }
+
+    /// The rows of a stream that were read since the last batch.
+    fn take_partial(&mut self) -> Partial {
+        let Some(partial) = &self.partial else { return Partial::Empty };
+        // The thread holds the lock while it sends a full batch, which comes before the partial one.
+        let Ok(mut partial) = partial.try_lock() else { return Partial::Locked };
+        if let Ok(batch) = self.batches.try_recv() {
+            return Partial::Rows(batch);
+        }
+        let batch = std::mem::take(&mut *partial);
+        if batch.is_empty() { Partial::Empty } else { Partial::Rows(batch) }
+    }
+
+    /// Returns the rows that a thread which failed has left, then what its end says.
+    async fn end(&mut self) -> Option<RowBatch> {
+        if let Some(partial) = &self.partial {
+            let batch = std::mem::take(&mut *locked(partial));
+            if !batch.is_empty() {
+                return Some(batch);
             }
         }
         match self.thread.take()?.await {
@@ -115,17 +162,6 @@ impl RowBatches {
         }
     }
 
-    /// The rows of a stream that were read so far; `None` if there are none.
-    pub fn take_partial(&mut self) -> Option<RowBatch> {
-        // The thread holds the lock while it sends a full batch, which comes before the partial one.
-        let mut partial = self.partial.as_ref()?.try_lock().ok()?;
-        if let Ok(batch) = self.batches.try_recv() {
-            return Some(batch);
-        }
-        let batch = std::mem::take(&mut *partial);
-        (!batch.is_empty()).then_some(batch)
-    }
-
     /// How the file was understood; `None` before its end, and for a source that is no file.
     #[must_use]
     pub fn into_summary(self) -> Option<SourceSummary> {
@@ -137,14 +173,16 @@ impl RowBatches {
 /// `partial`, if there is one, where the receiver may take them.
 fn send(
     mut source: Box<dyn FixSource>,
-    rows_max: usize,
-    ids: IdKind,
+    (rows_max, ids): (usize, IdKind),
     sender: &mpsc::Sender<RowBatch>,
     partial: Option<&Mutex<RowBatch>>,
+    is_stopped: &AtomicBool,
 ) -> SourceSummary {
     let mut shown = 0;
     let mut own = RowBatch::default();
-    while let Some(row) = source.next_row(ids) {
+    while !is_stopped.load(Ordering::Relaxed)
+        && let Some(row) = source.next_row(ids)
+    {
         let mut shared = partial.map(locked);
         let batch = shared.as_deref_mut().unwrap_or(&mut own);
         match row {
@@ -166,7 +204,8 @@ fn send(
     }
     let mut shared = partial.map(locked);
     let batch = std::mem::take(shared.as_deref_mut().unwrap_or(&mut own));
-    if !batch.is_empty() {
+    let is_cut = partial.is_none() && is_stopped.load(Ordering::Relaxed);
+    if !batch.is_empty() && !is_cut {
         // Sending fails only if the receiver was dropped; the batch is then not needed.
         let _ = sender.blocking_send(batch);
     }
@@ -194,7 +233,7 @@ mod tests {
     fn batches(text: &'static str, rows_max: usize, ids: IdKind) -> RowBatches {
         let options = FixFileOptions::default();
         let csv = CsvReader::from_reader(text.as_bytes(), Path::new("a.csv"), &options);
-        RowBatches::read(Box::new(CsvFixes(csv.unwrap())), rows_max, ids)
+        RowBatches::read(Box::new(CsvFixes(csv.unwrap())), rows_max, ids, Batching::Whole)
     }
 
     #[tokio::test]
@@ -224,7 +263,8 @@ mod tests {
         writer.write_all(b"id,t_ms,x,y\n1,10,1,2\n2,x,1,2\n").unwrap();
         let options = FixFileOptions::default();
         let csv = CsvReader::from_reader(reader, Path::new("a.csv"), &options).unwrap();
-        let mut rows = RowBatches::stream(Box::new(CsvFixes(csv)), 2, IdKind::Numbers);
+        let mut rows =
+            RowBatches::read(Box::new(CsvFixes(csv)), 2, IdKind::Numbers, Batching::Timely);
         let first = rows.next().await.unwrap();
         assert_eq!((first.places, first.unreadable), (vec![2], 1));
         writer.write_all(b"3,10,1,2\n4,10,1,2\n5,10,1,2\n").unwrap();
@@ -236,6 +276,32 @@ mod tests {
         }
         assert_eq!(places, [4, 5, 6]);
         assert_eq!(rows.into_summary().unwrap().file, "a.csv");
+    }
+
+    #[tokio::test]
+    async fn a_stop_returns_what_was_read_from_a_stream_and_whole_batches_of_a_file() {
+        let text = format!("id,t_ms,x,y\n{}", "1,10,1,2\n".repeat(10));
+        let options = FixFileOptions::default();
+        for (batching, rows) in [(Batching::Timely, 10), (Batching::Whole, 9)] {
+            // The writer stays open: the reader waits for the next row.
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            writer.write_all(text.as_bytes()).unwrap();
+            let csv = CsvReader::from_reader(reader, Path::new("a.csv"), &options).unwrap();
+            let source = Box::new(CsvFixes(csv));
+            let mut batches = RowBatches::read(source, 3, IdKind::Numbers, batching);
+            let mut read = batches.next().await.unwrap().fixes.len();
+            // The rows are in the pipe, and the thread reads them before it waits.
+            while read < 9 {
+                read += batches.next().await.unwrap().fixes.len();
+            }
+            tokio::time::sleep(STREAM_WAIT / 5).await;
+            batches.stop();
+            while let Some(batch) = batches.next().await {
+                read += batch.fixes.len();
+            }
+            assert_eq!(read, rows, "{batching:?}");
+            drop(writer);
+        }
     }
 
     #[tokio::test]
@@ -259,7 +325,12 @@ mod tests {
             [("x,y\n1,2\n", [7, 0], [9, 0]), ("id,t_ms,x,y\n1,5,1,2\n,,1,2\n", [1, 7], [5, 9])]
         {
             let csv = CsvReader::from_reader(text.as_bytes(), Path::new("a.csv"), &options);
-            let mut rows = RowBatches::read(Box::new(CsvFixes(csv.unwrap())), 10, IdKind::Numbers);
+            let mut rows = RowBatches::read(
+                Box::new(CsvFixes(csv.unwrap())),
+                10,
+                IdKind::Numbers,
+                Batching::Whole,
+            );
             let mut fixes = rows.next().await.unwrap().fixes;
             fixes.resize(2, v1::Fix::default());
             assert_eq!([fixes[0].object, fixes[1].object], objects);
@@ -282,7 +353,7 @@ mod tests {
                 SourceSummary::default()
             }
         }
-        let mut rows = RowBatches::read(Box::new(BadPage), 1, IdKind::Numbers);
+        let mut rows = RowBatches::read(Box::new(BadPage), 1, IdKind::Numbers, Batching::Whole);
         let last = rows.next().await.unwrap();
         assert_eq!((last.unreadable, last.fixes.len()), (1, 0));
         assert!(last.unreadable_shown[0].contains("the rest of the file"));

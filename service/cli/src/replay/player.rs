@@ -10,7 +10,7 @@ use shoal_client::{ReportStream, v1};
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::CliError;
-use crate::input::{FixSource, IdKind, RowBatches};
+use crate::input::{Batching, FixSource, IdKind, RowBatches};
 
 /// Most rows of a message.
 const MESSAGE_ROWS: usize = 4_096;
@@ -54,7 +54,7 @@ pub(super) async fn play(
     stream: &mut ReportStream,
     progress: &Progress,
 ) -> Result<(), CliError> {
-    let mut batches = RowBatches::read(source, MESSAGE_ROWS, ids);
+    let mut batches = RowBatches::read(source, MESSAGE_ROWS, ids, Batching::Whole);
     let start = Instant::now();
     let mut sent_at = start;
     let mut waiting: Vec<v1::Fix> = Vec::with_capacity(MESSAGE_ROWS);

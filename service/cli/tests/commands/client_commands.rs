@@ -179,9 +179,11 @@ fn rows_of_a_pipe_arrive_at_once_and_a_signal_ends_with_the_summary() {
     let mut report = command.spawn().unwrap();
     let mut rows = report.stdin.take().unwrap();
     rows.write_all(b"id,t_ms,lon,lat\n7,1480140066000,1,2\n8,soon,1,2\n").unwrap();
-    while served.run("get 7").code != 0 {
+    let arrived = (0..1_000).any(|_| {
         thread::sleep(Duration::from_millis(20));
-    }
+        served.run("get 7").code == 0
+    });
+    assert!(arrived, "the row waits for others");
     rustix::process::kill_process(
         rustix::process::Pid::from_child(&report),
         rustix::process::Signal::INT,

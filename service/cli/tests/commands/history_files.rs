@@ -433,7 +433,7 @@ fn bad_input_is_named_by_file_row_column_and_reason() {
 
 #[test]
 fn an_export_waits_until_the_history_has_what_the_fleet_has() {
-    let (folder, served) = with_history(&["--limit", "history_seal_ms=2500"]);
+    let (folder, served) = with_history(&["--limit", "history_seal_ms=5000"]);
     let lines = lines(3, 5);
     let reported = served.run_with("report - --producer p", &text(&lines)).expect(0);
     assert!(reported.contains("applied 5"), "{reported}");

@@ -1,6 +1,6 @@
 //! Finds the columns of a file that have the fields of a fix.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::fix_field::squeezed;
 use super::{AltitudeUnit, FixField, FixFileOptions, SpeedUnit, TimeUnit};
@@ -102,56 +102,68 @@ fn compare(field: FixField, name: &str) -> Option<Match> {
     })
 }
 
-/// Columns whose names are paths, as `position.course`, by their last parts: the position, if one
-/// object alone has it, and other fields of the object with the position or of one around it.
+/// The parts of a name that is a path, as `position.course`.
+#[derive(Clone, Copy)]
+struct Path<'name> {
+    index: usize,
+    parent: &'name str,
+    last: &'name str,
+}
+
+/// Columns whose names are paths by their last parts: the position, if one object alone has it, and
+/// other fields of the object with the position or of one around it.
 fn nested(
     names: &[String],
     columns: &[Option<ChosenColumn>],
     required: &[FixField],
 ) -> Vec<(FixField, Match, usize)> {
-    let path = |name: &'_ String| name.rsplit_once('.').map(|(parent, _)| parent.to_owned());
-    let last = |name: &'_ String| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let is_used = |index: usize| columns.iter().flatten().any(|column| column.index == index);
+    let paths = names.iter().enumerate().filter_map(|(index, name)| {
+        let (parent, last) = name.rsplit_once('.')?;
+        (!is_used(index)).then_some(Path { index, parent, last })
+    });
+    let paths: Vec<Path<'_>> = paths.collect();
     let is_missing = |field: FixField| columns[field as usize].is_none();
-    let best = |field: FixField, is_parent: &dyn Fn(&str) -> bool| {
-        let within = names.iter().enumerate();
-        let within = within.filter(|(_, name)| path(name).is_some_and(|parent| is_parent(&parent)));
-        let found = within.filter_map(|(index, name)| {
+    let best = |field: FixField, paths: &mut dyn Iterator<Item = Path<'_>>| {
+        let found = paths.filter_map(|Path { index, last, .. }| {
             // An `id` beside a position may be that of the position.
-            let is_id = field == FixField::Object && squeezed(&last(name)) == "id";
-            Some((compare(field, &last(name)).filter(|_| !is_id)?, index))
+            let is_id = field == FixField::Object && squeezed(last) == "id";
+            Some((compare(field, last).filter(|_| !is_id)?, index))
         });
-        found
-            .min_by_key(|(found, index)| (found.rank, *index))
-            .map(|(of, index)| (field, of, index))
+        let (found, index) = found.min_by_key(|(found, index)| (found.rank, *index))?;
+        Some((field, found, index))
     };
     let mut found = Vec::new();
-    let position = if required.contains(&FixField::X) && is_missing(FixField::X) {
-        let parents: BTreeSet<String> = names.iter().filter_map(path).collect();
-        let mut with_position = parents.into_iter().filter_map(|parent| {
-            let is_parent = |of: &str| of == parent;
-            Some((best(FixField::X, &is_parent)?, best(FixField::Y, &is_parent)?, parent))
-        });
-        let (Some((x, y, parent)), None) = (with_position.next(), with_position.next()) else {
-            return found;
-        };
-        found.extend([x, y]);
-        parent
-    } else {
-        let x = columns[FixField::X as usize].as_ref();
-        let Some(parent) = x.and_then(|x| path(&x.name)) else { return found };
-        parent
+    let position = match &columns[FixField::X as usize] {
+        Some(x) => x.name.rsplit_once('.').map(|(parent, _)| parent),
+        None if required.contains(&FixField::X) && is_missing(FixField::Y) => {
+            let mut objects: BTreeMap<&str, Vec<Path<'_>>> = BTreeMap::new();
+            for path in &paths {
+                objects.entry(path.parent).or_default().push(*path);
+            }
+            let mut with_position = objects.into_iter().filter_map(|(parent, paths)| {
+                let side = |field| best(field, &mut paths.iter().copied());
+                Some((side(FixField::X)?, side(FixField::Y)?, parent))
+            });
+            match (with_position.next(), with_position.next()) {
+                (Some((x, y, parent)), None) => {
+                    found.extend([x, y]);
+                    Some(parent)
+                }
+                _ => None,
+            }
+        }
+        None => None,
     };
-    let is_around = |of: &str| {
-        position.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    let Some(position) = position else { return found };
+    let is_around = |parent: &str| {
+        position.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
+    let around: Vec<_> = paths.iter().filter(|path| is_around(path.parent)).collect();
     let others =
         [FixField::Object, FixField::Time, FixField::Speed, FixField::Heading, FixField::Altitude];
-    found.extend(
-        others
-            .into_iter()
-            .filter(|field| is_missing(*field))
-            .filter_map(|field| best(field, &is_around)),
-    );
+    let others = others.into_iter().filter(|field| is_missing(*field));
+    found.extend(others.filter_map(|field| best(field, &mut around.iter().map(|path| **path))));
     found
 }
 
@@ -216,7 +228,8 @@ impl ColumnChoice {
             }
         }
         let squeezed_name = |field: FixField| {
-            columns[field as usize].as_ref().map_or_else(String::new, |of| squeezed(&of.name))
+            let name = columns[field as usize].as_ref().map_or("", |of| of.name.as_str());
+            squeezed(name.rsplit('.').next().unwrap_or_default())
         };
         let suffix = |field: FixField| suffixes[field as usize].as_str();
         let is_knots = KNOTS_NAMES.contains(&squeezed_name(FixField::Speed).as_str());
@@ -382,6 +395,20 @@ mod tests {
         );
         let found = find("id,t,start.lat,start.lon", &FixFileOptions::default()).unwrap();
         assert_eq!(found, "object = id, time = t, x = start.lon, y = start.lat");
+    }
+
+    #[test]
+    fn nested_columns_have_the_units_of_their_last_parts() {
+        let none = FixFileOptions::default();
+        let found = find("t,pos.lat,pos.lon,pos.sog,pos.icao24", &none).unwrap();
+        assert!(found.starts_with("object = pos.icao24 (hexadecimal)"), "{found}");
+        assert!(found.ends_with("speed = pos.sog (knots)"), "{found}");
+        let named = FixFileOptions {
+            columns: vec!["y=my_lat".parse().unwrap()],
+            ..FixFileOptions::default()
+        };
+        let found = find("id,t,my_lat,gps.lon,gps.lat", &named);
+        assert_eq!(found.unwrap(), "object = id, time = t, x = gps.lon, y = my_lat");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use shoal_table::{
 };
 
 use super::items::{Item, ItemFault, JsonItems};
-use super::row::{JsonRow, Point};
+use super::row::{Geometry, JsonRow, Point};
 use crate::input::fix_builder::{FieldFault, FixBuilder, RowValues};
 use crate::input::fix_source::{FixSource, IdKind, SourceRow, SourceSummary};
 use crate::input::input_file::column_hint;
@@ -35,6 +35,8 @@ struct JsonRows {
     known: HashSet<String>,
     /// The members that are read; `None` before the first object with the required ones.
     columns: Option<ColumnChoice>,
+    /// Why they cannot be chosen by the names so far.
+    fault: Option<FieldFault>,
     times: TimeReader,
     /// True if the user names the members of the position.
     is_position_named: bool,
@@ -53,6 +55,7 @@ impl<R: BufRead> JsonFixes<R> {
             known: names.iter().cloned().collect(),
             names,
             columns: None,
+            fault: None,
             is_position_named: options
                 .columns
                 .iter()
@@ -99,8 +102,9 @@ impl JsonRows {
             let value = value(field).ok_or_else(|| "there is no position".to_owned());
             value.and_then(|value| value.coordinate()).map_err(FieldFault::of(field))
         };
+        let has_columns = value(FixField::X).is_some() && value(FixField::Y).is_some();
         let Point { x, y, z } = match &row.geometry {
-            Some(found) if !*is_position_named => {
+            Some(found) if !*is_position_named && (found.point.is_ok() || !has_columns) => {
                 geometry.get_or_insert_with(|| found.name.clone());
                 found.point.clone().map_err(|reason| FieldFault {
                     field: FixField::X,
@@ -139,21 +143,22 @@ impl JsonRows {
                 is_new = true;
             }
         }
+        let has_point = row.geometry.as_ref().is_some_and(|geometry| geometry.point.is_ok());
         let has_column = |field| self.columns.as_ref().is_some_and(|of| of.column(field).is_some());
-        let lacks_position = row.geometry.is_none() && !has_column(FixField::X);
+        let lacks_position = !has_point && !has_column(FixField::X);
         if !is_new && !lacks_position {
             return Ok(());
+        }
+        if let (false, Some(fault)) = (is_new, &self.fault) {
+            return Err(fault.clone());
         }
         let mut options = self.options.clone();
         for (field, column) in self.columns.iter().flat_map(ColumnChoice::chosen) {
             options.columns.retain(|chosen| chosen.field != field);
             options.columns.push(ColumnOverride { field, name: column.name.clone() });
         }
-        let fields: &[FixField] = if row.geometry.is_some() {
-            &[FixField::Object, FixField::Time]
-        } else {
-            &FixField::REQUIRED
-        };
+        let fields: &[FixField] =
+            if has_point { &[FixField::Object, FixField::Time] } else { &FixField::REQUIRED };
         match ColumnChoice::find(&self.names, &options, &options.required(fields)) {
             Ok(columns) => {
                 self.builder.set_columns(&columns);
@@ -161,7 +166,7 @@ impl JsonRows {
                 if !self.columns.as_ref().is_some_and(has_time) {
                     self.times = TimeReader::new(columns.time_unit, &self.options);
                 }
-                self.columns = Some(columns);
+                (self.columns, self.fault) = (Some(columns), None);
                 Ok(())
             }
             Err(fault) if self.columns.is_none() || lacks_position => {
@@ -169,13 +174,20 @@ impl JsonRows {
                     ColumnsFault::Missing { field, .. } => field,
                     _ => FixField::Object,
                 };
-                let reason = match row.list_of_objects() {
-                    Some(name) => format!(
-                        "its rows are in the list `{name}`: jq -c '.{name}[]' extracts them"
-                    ),
-                    None => format!("{fault}{}", column_hint(&fault)),
+                let list = row.list_of_objects().map_or_else(String::new, |name| {
+                    format!("; or the rows are in the list `{name}`, which jq -c '.[\"{name}\"][]' extracts")
+                });
+                let fault = match &row.geometry {
+                    Some(Geometry { name, point: Err(reason) }) => {
+                        FieldFault { field: FixField::X, reason: format!("{name}: {reason}") }
+                    }
+                    _ => FieldFault {
+                        field,
+                        reason: format!("{fault}{}{list}", column_hint(&fault)),
+                    },
                 };
-                Err(FieldFault { field, reason })
+                self.fault = row.geometry.is_none().then(|| fault.clone());
+                Err(fault)
             }
             Err(_) => Ok(()),
         }
@@ -271,6 +283,20 @@ mod tests {
             "{faults:?}"
         );
         assert_eq!(summary.notes[1], "position and altitude = geometry");
+    }
+
+    #[test]
+    fn a_feature_without_a_geometry_may_have_coordinates_as_properties() {
+        let text = "{\"type\":\"Feature\",\"geometry\":null,\"properties\":{\"id\":1,\"t_ms\":5,\"lat\":2,\"lon\":1}}\n\
+            {\"type\":\"Feature\",\"geometry\":{\"type\":\"Point\",\"coordinates\":[3,4]},\"properties\":{\"id\":2,\"t_ms\":5,\"lat\":9,\"lon\":9}}\n\
+            {\"id\":3,\"t_ms\":5,\"lat\":6,\"lon\":5,\"zone\":{\"type\":\"Polygon\",\"coordinates\":[]}}\n\
+            {\"id\":4,\"t_ms\":5}\n";
+        let (rows, faults, _) = read(text, &FixFileOptions::default(), IdKind::Numbers);
+        let found: Vec<_> = rows.iter().map(|row| (row.fix.object, row.fix.x, row.fix.y)).collect();
+        assert_eq!(found, [(1, 1.0, 2.0), (2, 3.0, 4.0), (3, 5.0, 6.0)]);
+        assert_eq!(faults, ["a.json, line 4, lon: there is no position"]);
+        let (_, faults, _) = read(&"{}\n".repeat(2), &FixFileOptions::default(), IdKind::Numbers);
+        assert!(faults.len() == 2 && faults[1].contains("no column of the object"), "{faults:?}");
     }
 
     #[test]

@@ -219,7 +219,7 @@ impl<R: BufRead> JsonItems<R> {
     fn rest_of_object(&mut self) -> Result<Scanned, ItemFault> {
         let (mut depth, mut is_text, mut is_escaped) = (1_u32, false, false);
         let (mut text_start, mut text) = (0, 0..0);
-        let mut is_too_long = false;
+        let (mut is_too_long, mut is_no_collection) = (false, false);
         while let Some(byte) = self.peek()? {
             if is_text && byte == b'\n' {
                 return Err(ItemFault::OpenText);
@@ -245,9 +245,15 @@ impl<R: BufRead> JsonItems<R> {
             }
             match byte {
                 b'"' => (is_text, text_start) = (true, at + 1),
-                b'[' if depth == 1 && self.is_features(text.clone(), at) => {
-                    check_crs(&[self.item.as_slice(), b"]}"].concat())?;
-                    return Ok(Scanned::Features);
+                b'[' if depth == 1 && !is_no_collection && self.is_features(text.clone(), at) => {
+                    let members = [self.item.as_slice(), b"]}"].concat();
+                    if is_collection(&members) {
+                        check_crs(&members)?;
+                        return Ok(Scanned::Features);
+                    }
+                    // Asked once, since an object may have the member many times.
+                    is_no_collection = true;
+                    depth += 1;
                 }
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' => depth -= 1,
@@ -260,14 +266,12 @@ impl<R: BufRead> JsonItems<R> {
         Err(ItemFault::End)
     }
 
-    /// True if the bracket at `at` begins the list of a `FeatureCollection`: the value of
-    /// `features`, whose name is at `name`, in an object that has no other list or value but those
-    /// of a collection.
+    /// True if the bracket at `at` begins the value of `features`, whose name is at `name`, outside
+    /// any list.
     fn is_features(&self, name: std::ops::Range<usize>, at: usize) -> bool {
         self.list == List::Sequence
             && self.item.get(name.clone()) == Some(FEATURES)
             && self.item.get(name.end + 1..at).is_some_and(|rest| rest.trim_ascii() == b":")
-            && self.item.get(..=at).is_some_and(|text| is_collection(&[text, b"]}"].concat()))
     }
 }
 
@@ -332,6 +336,8 @@ mod tests {
         check(&format!("{open}{{\"a\":1}}"), &[(100_001, "{\"a\":1}")]);
         let row = "{\"id\":7,\"lat\":1,\"features\":[\"abs\"]}";
         check(row, &[(1, row)]);
+        let many = format!("{{\"x\":1{}}}", ",\"features\":[]".repeat(60_000));
+        check(&many, &[(1, &many)]);
         let crs = |name: &str| format!("\"crs\":{{\"properties\":{{\"name\":\"{name}\"}}}}");
         let (wgs84, other) = (crs("urn:ogc:def:crs:OGC:1.3:CRS84"), crs("EPSG:3857"));
         check(&format!("{{{wgs84},\"features\":[{{\"a\":1}}]}}"), &[(1, "{\"a\":1}")]);

@@ -202,10 +202,11 @@ impl NmeaRows {
             }
             return Ok(());
         }
+        let before = self.receiver.clock();
         let Taken { complete, is_other } = self.receiver.take(&sentence, line)?;
         self.counts.other += u64::from(is_other);
-        if matches!(sentence.kind, "RMC" | "ZDA") {
-            self.clock = self.receiver.clock().or(self.clock);
+        if self.receiver.clock() != before {
+            self.clock = self.receiver.clock();
         }
         ready.extend(complete.and_then(|moment| self.receiver_row(&moment, ids)));
         Ok(())

@@ -98,7 +98,10 @@ impl Fragments {
             return Ok(Some(found.payload));
         }
         found.next_part += 1;
-        self.open.push_front(found);
+        // In the order of their first lines.
+        let later = |open: &Open| open.payload.line > found.payload.line;
+        let at = self.open.iter().position(later).unwrap_or(self.open.len());
+        self.open.insert(at, found);
         Ok(None)
     }
 
