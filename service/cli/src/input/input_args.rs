@@ -30,8 +30,8 @@ pub struct InputArgs {
     /// Unit of altitudes: m or ft [default: that of the column's name, as in alt_ft; otherwise m]
     #[arg(long, env = "SHOAL_ALTITUDE_UNIT", value_name = "UNIT")]
     pub altitude_unit: Option<AltitudeUnit>,
-    /// The object of rows that state none, as in NMEA, and of all points of GPX: a number, or a name
-    /// in a named fleet
+    /// The object of one position, of rows of a file that state none, as in NMEA, and of all points
+    /// of GPX: a number, or a name in a named fleet
     #[arg(long, env = "SHOAL_OBJECT", value_name = "ID", allow_hyphen_values = true)]
     pub object: Option<String>,
     /// Refuse a row with a speed, heading, altitude or state that cannot be stored, instead of
