@@ -18,7 +18,7 @@ use super::column::Fault;
 use super::row_reader::RowReader;
 use super::source_columns::{Leaf, Position, SourceColumns, TimeForm};
 use crate::error::CliError;
-use crate::input::{FixSource, IdKind, SourceRow, SourceSummary};
+use crate::input::{FixSource, IdKind, SourceRow, SourceSummary, must_be_geographic};
 
 /// Rows that are decoded at a time.
 const CHUNK_ROWS: usize = 4_096;
@@ -153,9 +153,7 @@ impl FixSource for GeoParquetReader {
             (Some(crs), true) => {
                 format!("its crs is {crs}; the fleet takes longitude and latitude (OGC:CRS84)")
             }
-            (None, false) => {
-                "its positions are longitude and latitude; the fleet is planar".to_owned()
-            }
+            (None, false) => return must_be_geographic(&self.name, is_geographic),
         };
         Err(CliError::Input { file: self.name.clone(), reason })
     }

@@ -55,7 +55,7 @@ pub trait FixSource: Send {
 ///
 /// # Errors
 /// [`CliError::Input`] for a plane.
-pub(super) fn must_be_geographic(file: &str, is_geographic: bool) -> Result<(), CliError> {
+pub(crate) fn must_be_geographic(file: &str, is_geographic: bool) -> Result<(), CliError> {
     if is_geographic {
         return Ok(());
     }
@@ -95,4 +95,20 @@ impl SourceSummary {
         };
         &self.names[field as usize]
     }
+}
+
+/// All rows of a source, the descriptions of those that cannot be read, and its summary.
+#[cfg(test)]
+pub(super) fn drained(
+    source: &mut dyn FixSource,
+    ids: IdKind,
+) -> (Vec<SourceRow>, Vec<String>, SourceSummary) {
+    let (mut rows, mut faults) = (Vec::new(), Vec::new());
+    while let Some(row) = source.next_row(ids) {
+        match row {
+            Ok(row) => rows.push(row),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    (rows, faults, source.summary())
 }

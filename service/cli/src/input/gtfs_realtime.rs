@@ -328,6 +328,7 @@ impl<R: BufRead + Send> FixSource for GtfsRealtimeFixes<R> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fix_source::drained;
     use super::*;
 
     /// Written with the bindings of gtfs.org for Python.
@@ -335,14 +336,7 @@ mod tests {
 
     fn read(bytes: &[u8]) -> (Vec<SourceRow>, Vec<String>, SourceSummary) {
         let mut source = GtfsRealtimeFixes::new(bytes, "a.pb", &FixFileOptions::default());
-        let (mut rows, mut faults) = (Vec::new(), Vec::new());
-        while let Some(row) = source.next_row(IdKind::Names) {
-            match row {
-                Ok(row) => rows.push(row),
-                Err(fault) => faults.push(fault),
-            }
-        }
-        (rows, faults, source.summary())
+        drained(&mut source, IdKind::Names)
     }
 
     #[test]

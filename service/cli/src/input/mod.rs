@@ -16,6 +16,7 @@ mod row_batches;
 mod value;
 
 pub(crate) use fix_builder::{FieldFault, FixBuilder, RowValues};
+pub(crate) use fix_source::must_be_geographic;
 pub use fix_source::{FixSource, IdKind, SourceRow, SourceSummary};
 pub use input_args::InputArgs;
 pub(crate) use input_file::column_hint;

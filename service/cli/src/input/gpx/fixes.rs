@@ -225,6 +225,7 @@ mod tests {
     use std::io::BufReader;
 
     use super::*;
+    use crate::input::fix_source::drained;
 
     const FILE: &str = include_str!("../../../tests/samples/walk.gpx");
 
@@ -234,14 +235,7 @@ mod tests {
     ) -> (Vec<SourceRow>, Vec<String>, SourceSummary) {
         let opened = GpxFixes::open(BufReader::new(text.as_ref()), "a.gpx", options);
         let mut source = opened.unwrap_or_else(|error| panic!("{error}"));
-        let (mut rows, mut faults) = (Vec::new(), Vec::new());
-        while let Some(row) = source.next_row(IdKind::Names) {
-            match row {
-                Ok(row) => rows.push(row),
-                Err(fault) => faults.push(fault),
-            }
-        }
-        (rows, faults, source.summary())
+        drained(&mut source, IdKind::Names)
     }
 
     #[test]

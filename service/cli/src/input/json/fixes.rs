@@ -17,7 +17,7 @@ use crate::input::fix_builder::{FieldFault, FixBuilder, RowValues};
 use crate::input::fix_source::{FixSource, IdKind, SourceRow, SourceSummary};
 use crate::input::input_file::column_hint;
 
-/// Maximum names of members that are told apart.
+/// Maximum number of names of members that are remembered.
 const NAMES_MAX: usize = 1_000;
 
 /// The rows of a JSON file.
@@ -228,6 +228,7 @@ fn without_nan(text: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::fix_source::drained;
 
     fn read(
         text: &str,
@@ -235,14 +236,7 @@ mod tests {
         ids: IdKind,
     ) -> (Vec<SourceRow>, Vec<String>, SourceSummary) {
         let mut source = JsonFixes::new(std::io::Cursor::new(text.to_owned()), "a.json", options);
-        let (mut rows, mut faults) = (Vec::new(), Vec::new());
-        while let Some(row) = source.next_row(ids) {
-            match row {
-                Ok(row) => rows.push(row),
-                Err(fault) => faults.push(fault),
-            }
-        }
-        (rows, faults, source.summary())
+        drained(&mut source, ids)
     }
 
     #[test]

@@ -240,22 +240,24 @@ mod tests {
         assert_eq!(base, Ok(AisMessage::Time(expected)));
     }
 
+    /// Sets a field of a message whose bits there are zeros.
+    fn set(six: &mut [u8], Field { bit, bits }: Field, value: u32) {
+        for offset in 0..bits {
+            let is_set = value >> (bits - 1 - offset) & 1;
+            six[(bit + offset) / 6] |= (is_set as u8) << (5 - (bit + offset) % 6);
+        }
+    }
+
     #[test]
     fn values_that_are_not_available_are_none() {
         // Message 1 with position, speed, course and heading that are not available.
         let mut six = vec![0_u8; 28];
-        let mut set = |Field { bit, bits }: Field, value: u32| {
-            for offset in 0..bits {
-                let is_set = value >> (bits - 1 - offset) & 1;
-                six[(bit + offset) / 6] |= (is_set as u8) << (5 - (bit + offset) % 6);
-            }
-        };
-        set(at(0, 6), 1);
-        set(at(8, 30), 7);
-        set(CLASS_A.speed, 1_023);
-        set(CLASS_A.course, 3_600);
-        set(at(128, 9), 511);
-        set(at(137, 6), 60);
+        set(&mut six, at(0, 6), 1);
+        set(&mut six, at(8, 30), 7);
+        set(&mut six, CLASS_A.speed, 1_023);
+        set(&mut six, CLASS_A.course, 3_600);
+        set(&mut six, at(128, 9), 511);
+        set(&mut six, at(137, 6), 60);
         let armored = |six: &[u8]| {
             let armor = |six: &u8| char::from(if *six < 40 { six + 48 } else { six + 56 });
             six.iter().map(armor).collect::<String>()
@@ -263,14 +265,8 @@ mod tests {
         let found = position(&armored(&six));
         assert_eq!((found.mmsi, found.x, found.speed_knots), (7, 0.0, None));
         assert_eq!((found.course_deg, found.second), (None, None));
-        let mut set = |Field { bit, bits }: Field, value: u32| {
-            for offset in 0..bits {
-                let is_set = value >> (bits - 1 - offset) & 1;
-                six[(bit + offset) / 6] |= (is_set as u8) << (5 - (bit + offset) % 6);
-            }
-        };
-        set(CLASS_A.x, 181 * 600_000);
-        set(CLASS_A.y, 91 * 600_000);
+        set(&mut six, CLASS_A.x, 181 * 600_000);
+        set(&mut six, CLASS_A.y, 91 * 600_000);
         assert_eq!(AisMessage::of(&armored(&six), 0), Ok(AisMessage::Other));
         let fault = AisMessage::of(&armored(&six[..20]), 0).unwrap_err();
         assert_eq!(fault, "message 1 has 120 bits, less than its 143");

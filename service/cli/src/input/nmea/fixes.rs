@@ -333,20 +333,14 @@ mod tests {
     use shoal_table::TimeDefault;
 
     use super::*;
+    use crate::input::fix_source::drained;
 
     const SHIPS: &str = include_str!("../../../tests/samples/ships.nmea");
     const BOAT: &str = include_str!("../../../tests/samples/boat.nmea");
 
     fn read(text: &str, options: &FixFileOptions) -> (Vec<SourceRow>, Vec<String>, SourceSummary) {
         let mut source = NmeaFixes::new(text.as_bytes(), "a.nmea", options);
-        let (mut rows, mut faults) = (Vec::new(), Vec::new());
-        while let Some(row) = source.next_row(IdKind::Numbers) {
-            match row {
-                Ok(row) => rows.push(row),
-                Err(fault) => faults.push(fault),
-            }
-        }
-        (rows, faults, source.summary())
+        drained(&mut source, IdKind::Numbers)
     }
 
     fn object(object: &str) -> FixFileOptions {
