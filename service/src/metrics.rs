@@ -164,6 +164,8 @@ metrics! {
     labelled {
         rows: "outcome" in ["applied", "duplicate", "superseded", "late", "expired"], "Rows by outcome";
         rows_refused: "reason" in Refusal::NAMES, "Refused rows by reason";
+        measures_dropped: "measure" in ["speed", "heading", "altitude"],
+            "Measures that could not be stored, dropped from rows at the wish of their sender";
         objects_removed: "reason" in ["request", "expired"], "Objects removed by cause";
         messages: "outcome" in ["applied", "duplicate", "failed"], "Report messages and removals";
         queries: "kind" in ["get", "range", "nearest"], "Queries answered by kind";
@@ -260,6 +262,14 @@ impl FleetMetrics {
         self.rows_ahead.inc_by(outcome.ahead);
         let failed = outcome.block_error.is_some();
         self.messages[if failed { 2 } else { 0 }].inc();
+    }
+
+    /// Counts dropped measures by the reason for which they would refuse their row.
+    pub(crate) fn count_dropped(&self, dropped: &[u64; Refusal::COUNT]) {
+        let reasons = [Refusal::Speed, Refusal::Heading, Refusal::Altitude];
+        for (counter, reason) in self.measures_dropped.iter().zip(reasons) {
+            counter.inc_by(dropped[reason as usize]);
+        }
     }
 
     /// Counts a message that is a duplicate.

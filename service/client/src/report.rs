@@ -58,6 +58,8 @@ pub struct ReportOptions {
     pub retry_for: Duration,
     /// Durability of acknowledgements; `Unspecified` selects the default of the fleet.
     pub durability: v1::Durability,
+    /// Whether a measure that cannot be stored is dropped, and counted, instead of its row.
+    pub drop_invalid_measures: bool,
 }
 
 impl Default for ReportOptions {
@@ -70,6 +72,7 @@ impl Default for ReportOptions {
             in_flight_max: 64,
             retry_for: Duration::from_secs(30),
             durability: v1::Durability::Unspecified,
+            drop_invalid_measures: false,
         }
     }
 }

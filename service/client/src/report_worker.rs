@@ -211,6 +211,7 @@ impl Worker {
                 Payload::Block(block) => report_request::Payload::Block(block),
             }),
             durability: (*durability).into(),
+            drop_invalid_measures: self.options.drop_invalid_measures,
         }
     }
 

@@ -18,6 +18,10 @@ pub struct AckTotals {
     pub refused_by_reason: BTreeMap<i32, u64>,
     /// The first refused rows.
     pub refused_rows: Vec<v1::RefusedRow>,
+    /// Dropped measures, see [`ReportOptions::drop_invalid_measures`](crate::ReportOptions).
+    pub dropped: v1::MeasureCounts,
+    /// The first dropped measures.
+    pub dropped_measures: Vec<v1::DroppedMeasure>,
     /// The first messages that failed.
     pub failed: Vec<v1::FailedMessage>,
     /// Messages that failed; nothing of them was applied.
@@ -36,7 +40,8 @@ pub struct AckTotals {
 }
 
 impl AckTotals {
-    /// Maximum number of refused rows, and of failed messages, that are listed; all are counted.
+    /// Maximum number of refused rows, of dropped measures and of failed messages that are listed;
+    /// all are counted.
     pub const LISTED_MAX: usize = 10;
 
     /// Adds an acknowledgement of `messages` messages, which `ack` numbers as the stream does.
@@ -51,6 +56,12 @@ impl AckTotals {
         }
         let free = Self::LISTED_MAX - self.refused_rows.len();
         self.refused_rows.extend(ack.refused_rows.into_iter().take(free));
+        let dropped = ack.dropped.unwrap_or_default();
+        self.dropped.speed += dropped.speed;
+        self.dropped.heading += dropped.heading;
+        self.dropped.altitude += dropped.altitude;
+        let free = Self::LISTED_MAX - self.dropped_measures.len();
+        self.dropped_measures.extend(ack.dropped_measures.into_iter().take(free));
         let free = Self::LISTED_MAX - self.failed.len();
         self.failed.extend(ack.failed.into_iter().take(free));
         self.failed_messages += ack.failed_messages;
@@ -110,8 +121,16 @@ mod tests {
             };
             totals.add(8, ack);
         }
+        let dropped = v1::MeasureCounts { speed: 1, heading: 20, altitude: 3 };
+        let dropped_measures = vec![v1::DroppedMeasure::default(); 24];
+        totals.add(
+            1,
+            v1::ReportAck { dropped: Some(dropped), dropped_measures, ..Default::default() },
+        );
+        assert_eq!(totals.dropped, dropped);
+        assert_eq!(totals.dropped_measures.len(), AckTotals::LISTED_MAX);
         totals.add(1, v1::ReportAck { failed_messages: 1, ..Default::default() });
-        assert_eq!((totals.messages, totals.rows_total(), totals.epoch), (17, 26, 9));
+        assert_eq!((totals.messages, totals.rows_total(), totals.epoch), (18, 26, 9));
         assert_eq!((totals.refused_by_reason[&reason], totals.token.as_slice()), (16, &[9][..]));
         assert_eq!(totals.refused_rows.len(), AckTotals::LISTED_MAX);
         assert!(totals.is_partly_refused());

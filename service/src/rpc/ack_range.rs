@@ -4,7 +4,8 @@
 //! the first refused rows, so that its size is bounded for any number of messages.
 
 use shoal_engine::{Refusal, RequestOutcome};
-use shoal_proto::v1::{FailedMessage, RefusedCount, RefusedRow, ReportAck, RowCounts};
+use shoal_proto::v1::{DroppedMeasure, FailedMessage, MeasureCounts};
+use shoal_proto::v1::{RefusedCount, RefusedRow, ReportAck, RowCounts};
 
 use crate::cycle::Durability;
 use crate::error::ServiceError;
@@ -13,8 +14,14 @@ use crate::fleet_request::durability_value;
 use crate::limits::{FAILED_MESSAGES_TOLD_MAX, REFUSED_ROWS_REPORTED_MAX};
 use crate::status::rpc_status;
 
-/// The rows whose position was refused on receipt, each with the coordinate at fault.
-pub(super) type Faults = Vec<(u32, &'static str)>;
+/// What an acknowledgement tells of the rows of a message beyond their outcome.
+#[derive(Debug, Default)]
+pub(super) struct RowNotes {
+    /// The rows whose position was refused on receipt, each with the coordinate at fault.
+    pub(super) faults: Vec<(u32, &'static str)>,
+    /// The measures that were dropped, by the reason for which they would refuse their row.
+    pub(super) dropped: Box<RefusedRows>,
+}
 
 /// The outcome of one message.
 #[derive(Debug)]
@@ -25,7 +32,7 @@ pub(super) enum Settled {
         epoch: u64,
         outcome: RequestOutcome,
         refused: Box<RefusedRows>,
-        faults: Faults,
+        notes: RowNotes,
         durability: Durability,
     },
     /// Applied earlier; its rows are visible at this epoch.
@@ -42,6 +49,8 @@ pub(super) struct AckRange {
     rows: RowTotals,
     refused_by_reason: [u64; Refusal::COUNT],
     refused_rows: Vec<RefusedRow>,
+    dropped: MeasureCounts,
+    dropped_measures: Vec<DroppedMeasure>,
     failed: Vec<FailedMessage>,
     failed_messages: u64,
     duplicate_messages: u64,
@@ -66,10 +75,11 @@ impl AckRange {
         }
         self.last_message = message;
         match settled {
-            Settled::Applied { term, epoch, outcome, refused, faults, durability } => {
+            Settled::Applied { term, epoch, outcome, refused, notes, durability } => {
                 self.visible(term, epoch, durability);
                 self.rows.add(&outcome, refused.count());
-                self.add_refused(message, &refused, &faults);
+                self.add_refused(message, &refused, &notes);
+                self.add_dropped(message, &notes.dropped);
             }
             Settled::Duplicate { term, epoch, durability } => {
                 self.visible(term, epoch, durability);
@@ -94,16 +104,27 @@ impl AckRange {
         self.token.add(term, epoch);
     }
 
-    fn add_refused(&mut self, message: u64, refused: &RefusedRows, faults: &Faults) {
+    fn add_refused(&mut self, message: u64, refused: &RefusedRows, notes: &RowNotes) {
         for (sum, rows) in self.refused_by_reason.iter_mut().zip(&refused.counts) {
             *sum += rows;
         }
         let free = REFUSED_ROWS_REPORTED_MAX - self.refused_rows.len();
         for &(row, refusal) in refused.first.iter().take(free) {
-            let field = field_at_fault(refusal, row, faults).into();
+            let field = field_at_fault(refusal, row, notes).into();
             let reason = refusal as i32;
             self.refused_rows.push(RefusedRow { message, row, field, reason });
         }
+    }
+
+    fn add_dropped(&mut self, message: u64, dropped: &RefusedRows) {
+        self.dropped.speed += dropped.counts[Refusal::Speed as usize];
+        self.dropped.heading += dropped.counts[Refusal::Heading as usize];
+        self.dropped.altitude += dropped.counts[Refusal::Altitude as usize];
+        let free = REFUSED_ROWS_REPORTED_MAX - self.dropped_measures.len();
+        self.dropped_measures.extend(dropped.first.iter().take(free).map(|&(row, reason)| {
+            let field = reason.field().unwrap_or_default().to_owned();
+            DroppedMeasure { message, row, field }
+        }));
     }
 
     /// Converts the range to a message of the API.
@@ -126,6 +147,8 @@ impl AckRange {
             first_epoch: self.first_epoch,
             term: self.term,
             durability: self.durability.map(durability_value).unwrap_or_default().into(),
+            dropped: (self.dropped != MeasureCounts::default()).then_some(self.dropped),
+            dropped_measures: self.dropped_measures,
         }
     }
 }
@@ -145,10 +168,10 @@ pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
 
 /// The field that a refusal concerns: a field of `Fix`, or `block` of `ReportRequest` if the
 /// position of a row in a block is refused, because a block's coordinates are checked as a pair.
-fn field_at_fault(refusal: Refusal, row: u32, faults: &Faults) -> &'static str {
+fn field_at_fault(refusal: Refusal, row: u32, notes: &RowNotes) -> &'static str {
     refusal.field().unwrap_or_else(|| {
-        let fault = faults.binary_search_by_key(&row, |fault| fault.0);
-        fault.map_or("block", |index| faults[index].1)
+        let fault = notes.faults.binary_search_by_key(&row, |fault| fault.0);
+        fault.map_or("block", |index| notes.faults[index].1)
     })
 }
 
@@ -160,9 +183,11 @@ mod tests {
         let outcome = RequestOutcome { applied: 2, late: 1, ..Default::default() };
         let mut refused = RefusedRows::default();
         rows.into_iter().for_each(|(row, refusal)| refused.push(row, refusal));
-        let (refused, faults) = (Box::new(refused), vec![(4, "y")]);
-        let durability = Durability::Logged;
-        Settled::Applied { term: 9, epoch, outcome, refused, faults, durability }
+        let mut dropped = RefusedRows::default();
+        [Refusal::Speed, Refusal::Altitude].into_iter().for_each(|reason| dropped.push(3, reason));
+        let notes = RowNotes { faults: vec![(4, "y")], dropped: Box::new(dropped) };
+        let (refused, durability) = (Box::new(refused), Durability::Logged);
+        Settled::Applied { term: 9, epoch, outcome, refused, notes, durability }
     }
 
     #[test]
@@ -185,6 +210,14 @@ mod tests {
         let reasons: Vec<_> =
             ack.refused_by_reason.iter().map(|reason| (reason.reason, reason.rows)).collect();
         assert_eq!(reasons, [(2, 1), (3, 1), (6, 1)]);
+        assert_eq!(ack.dropped, Some(MeasureCounts { speed: 2, heading: 0, altitude: 2 }));
+        let dropped: Vec<_> = ack
+            .dropped_measures
+            .iter()
+            .map(|measure| (measure.message, measure.row, measure.field.as_str()))
+            .collect();
+        let (speed, altitude) = ("speed_mps", "altitude_m");
+        assert_eq!(dropped, [(8, 3, speed), (8, 3, altitude), (10, 3, speed), (10, 3, altitude)]);
         assert_eq!(Token::parse(&ack.token).unwrap(), Token::new(9, 5));
     }
 

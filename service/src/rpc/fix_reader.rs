@@ -9,7 +9,7 @@ use shoal_engine::limits::TIME_MIN_MS;
 use shoal_engine::{Refusal, Request, RowValidator, Space};
 use shoal_proto::fields::fix;
 
-use super::ack_range::Faults;
+use super::ack_range::RowNotes;
 use super::protobuf_reader::{ProtobufReader, Value};
 use super::report_message::Fixes;
 use crate::error::ServiceError;
@@ -37,12 +37,13 @@ pub(super) struct FixReader<'n> {
     space: Space,
     /// The names of a named fleet; `None` for a numeric fleet.
     names: Option<&'n NameTable>,
+    /// Whether a measure that cannot be stored is dropped instead of its row.
+    drops_measures: bool,
     validator: RowValidator,
     columns: FixColumns,
     refused: RefusedRows,
     refused_count: u32,
-    /// Rows whose position was refused, and the coordinate at fault.
-    faults: Faults,
+    notes: RowNotes,
 }
 
 macro_rules! render {
@@ -96,6 +97,16 @@ macro_rules! render {
                 let (state, rest) = u32::split(bytes)?;
                 self.state = state;
                 Some(rest)
+            }
+
+            /// Removes the measures that cannot be stored; returns the reason for each.
+            fn drop_invalid_measures(&mut self) -> Vec<Refusal> {
+                let mut dropped = Vec::new();
+                $(if !MEASURES.$field.is_valid(MEASURES.$field.store_optional(self.$api)) {
+                    self.$api = None;
+                    dropped.push(Refusal::$column);
+                })+
+                dropped
             }
 
             /// Sets one field; `None` if the value has another type.
@@ -172,15 +183,17 @@ impl<'n> FixReader<'n> {
         names: Option<&'n NameTable>,
         time_max_ms: i64,
         rows: usize,
+        drops_measures: bool,
     ) -> Self {
         Self {
             space,
             names,
+            drops_measures,
             validator: RowValidator::new(&space, time_max_ms),
             columns: FixColumns::with_capacity(rows),
             refused: RefusedRows::default(),
             refused_count: 0,
-            faults: Faults::new(),
+            notes: RowNotes::default(),
         }
     }
 
@@ -214,7 +227,10 @@ impl<'n> FixReader<'n> {
             let Ok(name) = std::str::from_utf8(fix.name) else {
                 return Err(ProtobufReader::new("Fix", bytes, base).malformed("name is not UTF-8"));
             };
-            match self.convert_named(&fix, name) {
+            let converted = self.convert_named(&fix, name).or_else(|refusal| {
+                self.mended(&fix, refusal, |reader, fix| reader.convert_named(fix, name))
+            });
+            match converted {
                 Ok(row) => {
                     self.columns.push_row(row);
                     names.push(name);
@@ -252,19 +268,44 @@ impl<'n> FixReader<'n> {
         self.columns.len() as u32 + self.refused_count
     }
 
-    /// Returns the converted request, and the coordinates at fault.
-    pub(super) fn finish(self) -> (ConvertedRequest, Faults) {
-        let Self { columns, refused, faults, .. } = self;
+    /// Returns the converted request, and what an acknowledgement tells of its rows.
+    pub(super) fn finish(self) -> (ConvertedRequest, RowNotes) {
+        let Self { columns, refused, notes, .. } = self;
         let request = Request::Fixes(columns).into();
-        (ConvertedRequest { refused, ..request }, faults)
+        (ConvertedRequest { refused, ..request }, notes)
     }
 
     #[inline]
     fn push(&mut self, fix: &Fix<'_>) {
-        match self.convert(fix) {
+        match self.convert(fix).or_else(|refusal| self.mended(fix, refusal, Self::convert)) {
             Ok(row) => self.columns.push_row(row),
             Err(refusal) => self.refuse(fix, refusal),
         }
+    }
+
+    /// Converts a row that was refused, without the measures that cannot be stored, if the message
+    /// asks for it. Measures of a row that has other faults do not count as dropped.
+    #[cold]
+    fn mended(
+        &mut self,
+        fix: &Fix<'_>,
+        refusal: Refusal,
+        convert: impl Fn(&Self, &Fix<'_>) -> Result<FixRow, Refusal>,
+    ) -> Result<FixRow, Refusal> {
+        let is_of_measure =
+            matches!(refusal, Refusal::Speed | Refusal::Heading | Refusal::Altitude);
+        if !self.drops_measures || !is_of_measure {
+            return Err(refusal);
+        }
+        let mut mended = *fix;
+        if mended.heading_deg == Some(360.0) {
+            mended.heading_deg = Some(0.0);
+        }
+        let dropped = mended.drop_invalid_measures();
+        let converted = convert(self, &mended)?;
+        let row = self.row_number();
+        dropped.into_iter().for_each(|reason| self.notes.dropped.push(row, reason));
+        Ok(converted)
     }
 
     #[inline]
@@ -306,10 +347,10 @@ impl<'n> FixReader<'n> {
     /// coordinate at fault.
     fn first_fault(&mut self, row: u32, fix: &Fix<'_>, refusal: Refusal) -> Refusal {
         let position = self.space.quantise(fix.x, fix.y);
-        if position.is_err() && self.faults.len() < REFUSED_ROWS_REPORTED_MAX {
+        if position.is_err() && self.notes.faults.len() < REFUSED_ROWS_REPORTED_MAX {
             // y = 0 is valid in every space, so this checks x alone.
             let x_is_right = self.space.quantise(fix.x, 0.0) != Err(refusal);
-            self.faults.push((row, if x_is_right { "y" } else { "x" }));
+            self.notes.faults.push((row, if x_is_right { "y" } else { "x" }));
         }
         let Fix { object, time_ms, .. } = *fix;
         let first = match position {
@@ -453,12 +494,50 @@ mod tests {
             (Fix { time_ms: LATEST_MS, ..fast }, Some(Speed)),
             (good, None),
         ];
-        let mut reader = FixReader::new(Space::geographic(), None, LATEST_MS, rows.len());
+        let mut reader = FixReader::new(Space::geographic(), None, LATEST_MS, rows.len(), false);
         rows.iter().for_each(|(fix, _)| reader.push(fix));
-        let (converted, faults) = reader.finish();
+        let (converted, notes) = reader.finish();
         let refused = (0..).zip(&rows).filter_map(|(row, (_, refusal))| Some((row, (*refusal)?)));
         assert_eq!(converted.refused.first, refused.collect::<Vec<_>>());
         assert_eq!(converted.request.rows(), 3);
-        assert_eq!(faults, [(4, "x"), (5, "y"), (6, "y")]);
+        assert_eq!(notes.faults, [(4, "x"), (5, "y"), (6, "y")]);
+        assert_eq!(notes.dropped.count(), 0);
+    }
+
+    #[test]
+    fn measures_that_cannot_be_stored_are_dropped_alone_if_the_message_asks() {
+        use Refusal::{Altitude, Heading, NumericFleet, OutsideSpace, Speed, TimeTooEarly};
+        let good = Fix { object: 7, time_ms: 1_704_067_200_000, state: 3, ..Fix::default() };
+        let fast = Fix { speed_mps: Some(-1.0), altitude_m: Some(2.5), ..good };
+        let nan = Some(f32::NAN);
+        let rows = [
+            good,
+            Fix { y: 90.1, ..fast },
+            fast,
+            Fix { heading_deg: Some(360.0), ..good },
+            Fix { speed_mps: nan, heading_deg: nan, altitude_m: Some(1e9), ..good },
+            Fix { name: b"a", ..fast },
+            Fix { time_ms: 0, heading_deg: Some(511.0), ..good },
+            Fix { heading_deg: Some(-0.1), speed_mps: Some(4.0), ..good },
+        ];
+        let mut reader = FixReader::new(Space::geographic(), None, i64::MAX, rows.len(), true);
+        rows.iter().for_each(|fix| reader.push(fix));
+        let (converted, notes) = reader.finish();
+        let refused = [(1, OutsideSpace), (5, NumericFleet), (6, TimeTooEarly)];
+        assert_eq!(converted.refused.first, refused);
+        let dropped = [(2, Speed), (4, Speed), (4, Heading), (4, Altitude), (7, Heading)];
+        assert_eq!(notes.dropped.first, dropped);
+        let Request::Fixes(columns) = converted.request else { panic!("no rows") };
+        let kept = [
+            good,
+            Fix { altitude_m: Some(2.5), ..good },
+            Fix { heading_deg: Some(0.0), ..good },
+            good,
+            Fix { speed_mps: Some(4.0), ..good },
+        ];
+        for (at, fix) in kept.iter().enumerate() {
+            assert_eq!(columns.row(at), fix.row((0, 0)), "row {at}");
+        }
+        assert_eq!(columns.len(), kept.len());
     }
 }

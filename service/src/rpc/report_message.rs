@@ -21,7 +21,8 @@ const _: () = assert!(
         && report_request::BATCH_SEQ == report_once_request::BATCH_SEQ
         && report_request::ROWS == report_once_request::ROWS
         && report_request::BLOCK == report_once_request::BLOCK
-        && report_request::DURABILITY == report_once_request::DURABILITY,
+        && report_request::DURABILITY == report_once_request::DURABILITY
+        && report_request::DROP_INVALID_MEASURES == report_once_request::DROP_INVALID_MEASURES,
     "one parser reads the requests of Report and ReportOnce"
 );
 
@@ -35,6 +36,8 @@ pub(super) struct ReportMessage {
     pub(super) payload: Payload,
     /// The requested durability; `None` for the default of the fleet.
     pub(super) durability: Option<Durability>,
+    /// Whether a measure that cannot be stored is dropped instead of its row.
+    pub(super) drops_measures: bool,
 }
 
 /// The rows.
@@ -55,10 +58,13 @@ impl ReportMessage {
     /// [`ServiceError::Malformed`], [`ServiceError::Field`] for a producer's name that is too long,
     /// [`ServiceError::Limit`] for more rows than a message may have.
     pub(super) fn parse(bytes: Bytes) -> Result<Self, ServiceError> {
-        use report_request::{BATCH_SEQ, BLOCK, DURABILITY, FLEET, PRODUCER, ROWS};
+        use report_request::{
+            BATCH_SEQ, BLOCK, DROP_INVALID_MEASURES, DURABILITY, FLEET, PRODUCER, ROWS,
+        };
         let mut reader = ProtobufReader::new(WHAT, &bytes, 0);
         let (mut fleet, mut producer) = ((0, 0), (0, 0));
         let (mut batch_seq, mut payload, mut durability) = (0, Payload::None, 0);
+        let mut drops_measures = false;
         loop {
             let at = reader.offset();
             let Some(field) = reader.field()? else { break };
@@ -80,14 +86,25 @@ impl ReportMessage {
                     payload = Payload::Block(bytes.slice(end - block.len()..end));
                 }
                 (DURABILITY, Value::Varint(number)) => durability = number,
-                (FLEET | PRODUCER | BATCH_SEQ | ROWS | BLOCK | DURABILITY, _) => {
+                (DROP_INVALID_MEASURES, Value::Varint(flag)) => drops_measures = flag != 0,
+                (
+                    FLEET
+                    | PRODUCER
+                    | BATCH_SEQ
+                    | ROWS
+                    | BLOCK
+                    | DURABILITY
+                    | DROP_INVALID_MEASURES,
+                    _,
+                ) => {
                     return Err(reader.malformed("wrong wire type"));
                 }
                 _ => {}
             }
         }
         let durability = durability_of(durability)?;
-        let message = Self { bytes, fleet, producer, batch_seq, payload, durability };
+        let message =
+            Self { bytes, fleet, producer, batch_seq, payload, durability, drops_measures };
         message.check()?;
         Ok(message)
     }
@@ -96,6 +113,10 @@ impl ReportMessage {
         check_numbered(self.producer(), self.batch_seq)?;
         match self.payload {
             Payload::None => Err(ServiceError::field("payload", "required: set rows or block")),
+            Payload::Block(_) if self.drops_measures => {
+                let problem = "must be false for a block: only rows have measures to drop";
+                Err(ServiceError::field("drop_invalid_measures", problem))
+            }
             Payload::Rows { count, .. } if count > MESSAGE_ROWS_MAX => Err(ServiceError::Limit {
                 what: "the number of rows in a message",
                 value: count as u64,
@@ -219,14 +240,23 @@ mod tests {
 
     fn request(payload: Option<Sent>) -> ReportRequest {
         let (fleet, producer) = ("f".into(), "näme".into());
-        ReportRequest { fleet, producer, batch_seq: 300, payload, durability: 2 }
+        ReportRequest {
+            fleet,
+            producer,
+            batch_seq: 300,
+            payload,
+            durability: 2,
+            drop_invalid_measures: false,
+        }
     }
 
     #[test]
     fn generated_messages_are_parsed() {
-        let message = ReportMessage::parse(request(Some(rows(3))).encode_to_vec().into()).unwrap();
+        let sent = ReportRequest { drop_invalid_measures: true, ..request(Some(rows(3))) };
+        let message = ReportMessage::parse(sent.encode_to_vec().into()).unwrap();
         assert_eq!((message.fleet(), message.producer()), ("f", "näme"));
         assert_eq!((message.batch_seq, message.durability), (300, Some(Durability::Logged)));
+        assert!(message.drops_measures);
         let Payload::Rows { count, from } = message.payload else { panic!("no rows") };
         assert_eq!(count, 3);
         let mut fixes = message.fixes(from);
@@ -239,6 +269,7 @@ mod tests {
         let block = Some(Sent::Block(Bytes::from_static(b"block")));
         let message = ReportMessage::parse(request(block).encode_to_vec().into()).unwrap();
         assert_eq!(message.payload, Payload::Block(Bytes::from_static(b"block")));
+        assert!(!message.drops_measures);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use shoal_proto::v1;
 use shoal_proto::v1::RefusalReason;
 
-use crate::running::{Running, START_MS, fix, objects_in, report, rows, sums, world};
+use crate::running::{
+    ReportsOnce as _, Running, START_MS, block, collect, fix, objects_in, report,
+};
+use crate::running::{rows, sums, world};
 
 /// One row for every refusal reason except the object limit, with the field at fault.
 fn bad_rows() -> Vec<(v1::Fix, &'static str, RefusalReason)> {
@@ -83,6 +86,66 @@ async fn the_space_includes_its_borders() {
     let meridian = crate::running::rectangle(180.0, -90.0, 180.0, 90.0);
     let objects = objects_in(&mut queries, meridian, acks[0].token.clone()).await;
     assert_eq!(objects, [1, 2, 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn measures_that_cannot_be_stored_are_dropped_on_request() {
+    let server = Running::start().await;
+    let mut client = server.positions().await;
+    let dropping = |fixes| v1::ReportRequest { drop_invalid_measures: true, ..rows(fixes) };
+    let good = |object| v1::Fix { state: 6, ..fix(object, START_MS, 1.0, 2.0) };
+    let wild = |object| v1::Fix {
+        speed_mps: Some(-1.0),
+        heading_deg: Some(511.0),
+        altitude_m: Some(30.0),
+        ..good(object)
+    };
+    let north = v1::Fix { heading_deg: Some(360.0), ..good(4) };
+    let outside = v1::Fix { y: 90.5, ..wild(5) };
+    let second = dropping(vec![v1::Fix { altitude_m: Some(f64::NAN), ..good(6) }, wild(7)]);
+    let strict = rows(vec![wild(8)]);
+    let messages = vec![dropping(vec![good(2), wild(3), north, outside]), second, strict];
+    let acks = report(&mut client, messages).await;
+    assert_eq!(sums(&acks), (5, 2, 0));
+    let dropped = |count: fn(&v1::MeasureCounts) -> u64| -> u64 {
+        acks.iter().filter_map(|ack| ack.dropped.as_ref()).map(count).sum()
+    };
+    let counts = [dropped(|of| of.speed), dropped(|of| of.heading), dropped(|of| of.altitude)];
+    assert_eq!(counts, [2, 2, 1]);
+    let listed: Vec<_> = acks.iter().flat_map(|ack| &ack.dropped_measures).collect();
+    let listed: Vec<_> = listed.iter().map(|of| (of.message, of.row, of.field.as_str())).collect();
+    let (speed, heading) = ("speed_mps", "heading_deg");
+    let expected =
+        [(1, 1, speed), (1, 1, heading), (2, 0, "altitude_m"), (2, 1, speed), (2, 1, heading)];
+    assert_eq!(listed, expected);
+
+    let min_token = acks.last().unwrap().token.clone();
+    let projection = v1::Projection::Fixes.into();
+    let options = Some(v1::QueryOptions { min_token, projection, ..Default::default() });
+    let request = v1::GetRequest { objects: vec![3, 4, 6], options, ..Default::default() };
+    let answer = server.queries().await.get(request).await.unwrap().into_inner();
+    let records: Vec<_> =
+        collect(answer).await.unwrap().into_iter().flat_map(|chunk| chunk.fixes).collect();
+    let measures: Vec<_> =
+        records.iter().map(|of| (of.speed_mps, of.heading_deg, of.altitude_m, of.state)).collect();
+    let expected = [(None, None, Some(30.0), 6), (None, Some(0.0), None, 6), (None, None, None, 6)];
+    assert_eq!(measures, expected);
+
+    let once = client.once(dropping(vec![wild(9)])).await.unwrap().into_inner();
+    let expected = v1::MeasureCounts { speed: 1, heading: 1, altitude: 0 };
+    assert_eq!((once.rows.unwrap().applied, once.dropped), (1, Some(expected)));
+    let (_, metrics) = server.http("/metrics").await;
+    for (measure, count) in [("speed", 3), ("heading", 3), ("altitude", 1)] {
+        let line = format!(
+            "shoal_measures_dropped_total{{fleet=\"default\",measure=\"{measure}\"}} {count}\n"
+        );
+        assert!(metrics.contains(&line), "{line}: {metrics}");
+    }
+
+    let encoded = v1::ReportRequest { drop_invalid_measures: true, ..block(vec![1]) };
+    let refused = client.once(encoded).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+    assert!(refused.message().contains("drop_invalid_measures"), "{}", refused.message());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -181,6 +181,32 @@ async fn refused_rows_are_counted_over_the_whole_body() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn dropped_measures_are_counted_over_the_whole_body() {
+    let server = Running::start().await;
+    let http = server.http1();
+    let wrong = |object: u64| line(object).replace("\"y\":2", "\"y\":2,\"heading_deg\":-1");
+    let text: String =
+        (0..10_000).map(|it| if it % 3_000 == 2_999 { wrong(it) } else { line(it) }).collect();
+    let path = format!("{OBJECTS}?drop_invalid_measures=true");
+    let outcome = send_text(&http, "POST", &path, NDJSON, text).await.json();
+    assert_eq!(
+        (&outcome["rows"]["applied"], &outcome["rows"]["refused"]),
+        (&json!(10_000), &json!(0))
+    );
+    assert_eq!(outcome["dropped"], json!({ "speed": 0, "heading": 3, "altitude": 0 }));
+    let listed = [2_999, 5_999, 8_999].map(|row| json!({ "row": row, "field": "heading_deg" }));
+    assert_eq!(outcome["dropped_measures"], json!(listed));
+
+    let row = json!({ "object": "70000", "time_ms": START_MS, "x": 1, "y": 2, "speed_mps": -4 });
+    for (path, applied) in [(path.as_str(), 1), (OBJECTS, 0)] {
+        let outcome = send(&http, "POST", path, &row).await.json();
+        assert_eq!(outcome["rows"]["applied"], applied, "{outcome}");
+        assert_eq!(outcome["dropped"]["speed"], applied, "{outcome}");
+        assert_eq!(outcome["rows"]["refused"], 1 - applied, "{outcome}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn numbers_beyond_their_range_are_refused_and_named() {
     let server = Running::start().await;
     let http = server.http1();

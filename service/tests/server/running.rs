@@ -230,12 +230,26 @@ impl ReportsOnce for PositionServiceClient<Channel> {
         use v1::report_once_request::Payload as Once;
         use v1::report_request::Payload;
         let request = request.into_request().map(|request| {
-            let v1::ReportRequest { fleet, producer, batch_seq, payload, durability } = request;
+            let v1::ReportRequest {
+                fleet,
+                producer,
+                batch_seq,
+                payload,
+                durability,
+                drop_invalid_measures,
+            } = request;
             let payload = payload.map(|payload| match payload {
                 Payload::Rows(rows) => Once::Rows(rows),
                 Payload::Block(block) => Once::Block(block),
             });
-            v1::ReportOnceRequest { fleet, producer, batch_seq, payload, durability }
+            v1::ReportOnceRequest {
+                fleet,
+                producer,
+                batch_seq,
+                payload,
+                durability,
+                drop_invalid_measures,
+            }
         });
         Ok(self.report_once(request).await?.map(|response| response.ack.unwrap()))
     }

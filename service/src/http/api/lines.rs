@@ -43,6 +43,7 @@ pub(super) async fn report_lines(mut call: Call) -> Result<Response, Problem> {
         template: v1::ReportRequest {
             fleet: call.fleet.clone(),
             durability: durability(call.query.word("durability")).into(),
+            drop_invalid_measures: call.query.flag("drop_invalid_measures").unwrap_or(false),
             ..v1::ReportRequest::default()
         },
         sender: Some(sender),
@@ -204,9 +205,9 @@ async fn collect(
         while let Ok(place) = rows_before.try_recv() {
             places.push_back(place);
         }
-        report.add(&ack, |row| {
-            let message = row.message.saturating_sub(first) as usize;
-            places.get(message).copied().unwrap_or(0_u64) + u64::from(row.row)
+        report.add(&ack, |message, row| {
+            let place = message.saturating_sub(first) as usize;
+            places.get(place).copied().unwrap_or(0_u64) + u64::from(row)
         });
         for _ in first..=ack.last_message {
             places.pop_front();

@@ -27,6 +27,14 @@ pub(super) const DURABILITY: &[Param] = &[Param::new(
     "What the answer stands for; the default of the fleet if absent",
 )];
 
+/// What becomes of measures that cannot be stored.
+pub(super) const MEASURES: &[Param] = &[Param::new(
+    "drop_invalid_measures",
+    Kind::Flag,
+    "True: drop a speed, heading or altitude that cannot be stored, and keep the rest of its row; \
+     false, the default: refuse the row",
+)];
+
 /// Numbers for safe retries.
 pub(super) const NUMBER: &[Param] = &[
     Param::new("producer", Kind::Text(PRODUCER_BYTES_MAX), "The sender, for safe retries"),
@@ -55,6 +63,23 @@ pub(super) struct RefusedJson {
     reason: String,
 }
 
+/// Dropped measures.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub(super) struct DroppedCountsJson {
+    speed: u64,
+    heading: u64,
+    altitude: u64,
+}
+
+/// A dropped measure.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(super) struct DroppedJson {
+    /// The row, counted from 0.
+    row: u64,
+    /// Its member.
+    field: String,
+}
+
 /// What became of a report.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "Report")]
@@ -73,6 +98,10 @@ pub(super) struct ReportJson {
     rows: RowsJson,
     /// The first refused rows, at most 256.
     refused_rows: Vec<RefusedJson>,
+    /// Dropped measures, see `drop_invalid_measures`.
+    dropped: DroppedCountsJson,
+    /// The first dropped measures, at most 256.
+    dropped_measures: Vec<DroppedJson>,
     /// True if this number of the producer had been applied before.
     duplicate: bool,
 }
@@ -83,8 +112,9 @@ impl ReportJson {
         Self { fleet: fleet.to_owned(), ..Self::default() }
     }
 
-    /// Adds an acknowledgement; `row_of` returns the number of a refused row in the whole report.
-    pub(super) fn add(&mut self, ack: &v1::ReportAck, row_of: impl Fn(&v1::RefusedRow) -> u64) {
+    /// Adds an acknowledgement; `row_of` returns the number in the whole report of a row of a
+    /// message.
+    pub(super) fn add(&mut self, ack: &v1::ReportAck, row_of: impl Fn(u64, u32) -> u64) {
         let rows = ack.rows.unwrap_or_default();
         self.rows.applied += rows.applied;
         self.rows.duplicate += rows.duplicate;
@@ -94,9 +124,17 @@ impl ReportJson {
         self.rows.refused += rows.refused;
         let room = crate::limits::REFUSED_ROWS_REPORTED_MAX - self.refused_rows.len();
         self.refused_rows.extend(ack.refused_rows.iter().take(room).map(|row| RefusedJson {
-            row: row_of(row),
+            row: row_of(row.message, row.row),
             field: row.field.clone(),
             reason: row.reason().as_str_name().trim_start_matches("REFUSAL_REASON_").to_owned(),
+        }));
+        let dropped = ack.dropped.unwrap_or_default();
+        self.dropped.speed += dropped.speed;
+        self.dropped.heading += dropped.heading;
+        self.dropped.altitude += dropped.altitude;
+        let room = crate::limits::REFUSED_ROWS_REPORTED_MAX - self.dropped_measures.len();
+        self.dropped_measures.extend(ack.dropped_measures.iter().take(room).map(|measure| {
+            DroppedJson { row: row_of(measure.message, measure.row), field: measure.field.clone() }
         }));
         self.duplicate |= ack.duplicate_messages > 0;
         if !ack.token.is_empty() {
@@ -141,12 +179,13 @@ pub(super) async fn report(mut call: Call) -> Result<Response, Problem> {
         batch_seq: call.query.count("batch_seq").unwrap_or(0),
         payload: Some(v1::report_once_request::Payload::Rows(v1::Rows { fixes })),
         durability: durability(call.query.word("durability")).into(),
+        drop_invalid_measures: call.query.flag("drop_invalid_measures").unwrap_or(false),
     };
     let reply = call.positions().report_once(call.request(request)).await;
     drop(document);
     let ack = reply.map_err(|status| call.problem(status))?.into_inner().ack.unwrap_or_default();
     let mut report = ReportJson::new(&call.fleet);
-    report.add(&ack, |row| row.row.into());
+    report.add(&ack, |_, row| row.into());
     report.respond()
 }
 

@@ -18,7 +18,9 @@ use super::geometry::{REGION, RegionDocument};
 use super::histories::{self, EVERY, MOMENT, PASSED};
 use super::param::{Param, Query, object};
 use super::queries::{self, OBJECTS, POINT};
-use super::reports::{self, DURABILITY, NDJSON, NUMBER, Removal, RemovedJson, ReportJson};
+use super::reports::{
+    self, DURABILITY, MEASURES, NDJSON, NUMBER, Removal, RemovedJson, ReportJson,
+};
 use super::route::{Answering, Media, Route};
 use super::row::{GeoReport, RowReport};
 use super::subscriptions::{RULES, Subscription};
@@ -141,7 +143,7 @@ pub(super) const ROUTES: &[Route] = &[
         path: "/v1/fleets/{fleet}/objects",
         id: "report",
         about: "Reports positions: a document in one message, or lines of any number in many",
-        query: &[DURABILITY, NUMBER, TIMEOUT],
+        query: &[DURABILITY, MEASURES, NUMBER, TIMEOUT],
         body: &[
             Media::new(GEOJSON, |generator| generator.subschema_for::<GeoReport>()),
             Media::new(JSON, |generator| generator.subschema_for::<RowReport>()),
