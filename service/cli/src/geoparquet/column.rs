@@ -21,7 +21,9 @@ pub(super) struct Column(Values);
 #[derive(Debug)]
 enum Values {
     /// Integers.
-    Integers(Vec<Option<i128>>),
+    Integers(Vec<Option<i64>>),
+    /// Integers of 64 bits without a sign.
+    Naturals(Vec<Option<u64>>),
     /// Floats.
     Reals(Vec<Option<f64>>),
     /// Bytes: WKB or text.
@@ -48,20 +50,20 @@ impl Values {
     fn read(reader: &mut ColumnReader, leaf: &Leaf, rows: usize) -> Result<Self, Fault> {
         match reader {
             ColumnReader::Int64ColumnReader(reader) if leaf.is_unsigned => {
-                values(reader, leaf, rows, |value| value.cast_unsigned().into()).map(Self::Integers)
+                values(reader, leaf, rows, i64::cast_unsigned).map(Self::Naturals)
             }
             ColumnReader::Int64ColumnReader(reader) => {
-                values(reader, leaf, rows, i128::from).map(Self::Integers)
+                values(reader, leaf, rows, |value| value).map(Self::Integers)
             }
             ColumnReader::Int32ColumnReader(reader) if leaf.is_unsigned => {
                 values(reader, leaf, rows, |value| value.cast_unsigned().into()).map(Self::Integers)
             }
             ColumnReader::Int32ColumnReader(reader) => {
-                values(reader, leaf, rows, i128::from).map(Self::Integers)
+                values(reader, leaf, rows, i64::from).map(Self::Integers)
             }
             // Milliseconds; only columns of time have this type.
             ColumnReader::Int96ColumnReader(reader) => {
-                values(reader, leaf, rows, |value| value.to_millis().into()).map(Self::Integers)
+                values(reader, leaf, rows, |value| value.to_millis()).map(Self::Integers)
             }
             ColumnReader::DoubleColumnReader(reader) => {
                 values(reader, leaf, rows, |value| value).map(Self::Reals)
@@ -80,6 +82,7 @@ impl Values {
     fn get(&self, row: usize) -> Option<Value<'_>> {
         match self {
             Self::Integers(values) => values[row].map(Value::Integer),
+            Self::Naturals(values) => values[row].map(Value::Natural),
             Self::Reals(values) => values[row].map(Value::Real),
             Self::Bytes(values) => values[row].as_ref().map(|bytes| Value::Bytes(bytes.data())),
         }

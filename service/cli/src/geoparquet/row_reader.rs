@@ -44,6 +44,7 @@ impl RowReader {
     ///
     /// # Errors
     /// The field that cannot be used.
+    #[inline]
     pub(super) fn fix<'chunk>(
         &mut self,
         chunk: &'chunk Chunk,
@@ -76,8 +77,7 @@ impl RowReader {
         match (time, self.time_form) {
             (None, _) => self.times.missing(),
             (Some(Value::Integer(time)), TimeForm::Timestamp(unit, _)) => {
-                let time_ms = i64::try_from(time).ok().and_then(|time| unit.to_ms(time));
-                time_ms.ok_or_else(|| format!("`{time}` is no time"))
+                unit.to_ms(time).ok_or_else(|| format!("`{time}` is no time"))
             }
             (Some(time), _) => time.time_ms(&mut self.times, ""),
         }

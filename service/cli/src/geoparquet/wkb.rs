@@ -4,6 +4,8 @@
 const POINT: u32 = 1;
 /// Types by ISO: 1000 is added for Z, 2000 for M.
 const ISO_STEP: u32 = 1_000;
+/// Byte order and type of a little-endian point without further coordinates.
+const PLAIN_HEAD: [u8; 5] = [1, POINT as u8, 0, 0, 0];
 /// Flags of EWKB.
 const EWKB_Z: u32 = 0x8000_0000;
 const EWKB_M: u32 = 0x4000_0000;
@@ -57,7 +59,22 @@ impl Numbers<'_> {
 ///
 /// # Errors
 /// A description of the bytes, if they are no valid point.
+#[inline]
 pub(super) fn point(bytes: &[u8]) -> Result<WkbPoint, String> {
+    // The usual form, without a branch for each number.
+    if let Some((&PLAIN_HEAD, numbers)) = bytes.split_first_chunk()
+        && let ([x, y], []) = numbers.as_chunks::<8>()
+    {
+        let (x, y) = (f64::from_le_bytes(*x), f64::from_le_bytes(*y));
+        if x.is_finite() && y.is_finite() {
+            return Ok(WkbPoint { x, y, ..WkbPoint::default() });
+        }
+    }
+    any_point(bytes)
+}
+
+/// Reads a point of any form.
+fn any_point(bytes: &[u8]) -> Result<WkbPoint, String> {
     let (order, rest) = bytes.split_first().ok_or("0 bytes are no WKB point")?;
     if *order > 1 {
         return Err(format!("{order} is no byte order of WKB"));

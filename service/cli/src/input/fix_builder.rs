@@ -188,11 +188,19 @@ impl FixBuilder {
 
     #[inline]
     fn object_id(&mut self, id: Option<Value<'_>>, ids: IdKind) -> Result<ObjectId, String> {
+        if let (IdKind::Numbers, Some(Value::Integer(id @ 0..))) = (ids, id) {
+            return Ok(ObjectId { object: id.cast_unsigned(), name: String::new() });
+        }
+        self.any_object_id(id, ids)
+    }
+
+    /// As [`Self::object_id`], of any value.
+    fn any_object_id(&mut self, id: Option<Value<'_>>, ids: IdKind) -> Result<ObjectId, String> {
         let is_empty = |id: &Value<'_>| match id {
             Value::Bytes(text) => text.trim_ascii().is_empty(),
             // Programs write integers with nulls as floats.
             Value::Real(number) => number.is_nan(),
-            Value::Integer(_) => false,
+            Value::Integer(_) | Value::Natural(_) => false,
         };
         let default = self.object.as_ref().map(|object| Value::Bytes(object.as_bytes()));
         let stated = id.filter(|id| !is_empty(id));
@@ -213,6 +221,7 @@ impl FixBuilder {
         }
         let object = match id {
             Value::Integer(object) => u64::try_from(object).ok(),
+            Value::Natural(object) => Some(object),
             Value::Real(object) => {
                 let is_whole = (0.0..1.8e19).contains(&object) && object.fract() == 0.0;
                 is_whole.then_some(object as u64)

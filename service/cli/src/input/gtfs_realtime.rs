@@ -224,7 +224,7 @@ impl<R: BufRead> GtfsRealtimeFixes<R> {
             timestamp
         });
         let time_ms = match timestamp {
-            Some(timestamp) => Value::Integer(timestamp.into()).time_ms(&mut self.times, ""),
+            Some(timestamp) => Value::Natural(timestamp).time_ms(&mut self.times, ""),
             None => self.times.missing(),
         };
         let coordinate = |value: f32, field| {

@@ -8,7 +8,9 @@ use shoal_table::{TimeReader, measure_text, state_bits};
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'row> {
     /// An integer.
-    Integer(i128),
+    Integer(i64),
+    /// An integer of an unsigned type.
+    Natural(u64),
     /// A float.
     Real(f64),
     /// Bytes: WKB or text.
@@ -24,11 +26,9 @@ impl Value<'_> {
     pub(crate) fn real(self) -> Result<Option<f64>, String> {
         match self {
             Self::Integer(value) => Ok(Some(value as f64)),
+            Self::Natural(value) => Ok(Some(value as f64)),
             Self::Real(value) => Ok(Some(value)),
-            Self::Bytes(bytes) => {
-                let text = String::from_utf8_lossy(bytes);
-                measure_text(text.trim()).map_err(|error| format!("`{text}` is {error}"))
-            }
+            Self::Bytes(bytes) => real_text(bytes),
         }
     }
 
@@ -36,6 +36,7 @@ impl Value<'_> {
     ///
     /// # Errors
     /// The value is none.
+    #[inline]
     pub(crate) fn coordinate(self) -> Result<f64, String> {
         let value = self.real()?.filter(|value| value.is_finite());
         value.ok_or_else(|| format!("`{self}` is not a finite number"))
@@ -48,6 +49,7 @@ impl Value<'_> {
     pub(super) fn bits(self) -> Result<u32, String> {
         let value = match self {
             Self::Integer(value) => u32::try_from(value).ok(),
+            Self::Natural(value) => u32::try_from(value).ok(),
             // Programs write integers with nulls as floats.
             Self::Real(value) if value.is_nan() => Some(0),
             _ => state_bits(self.to_string().trim()),
@@ -62,7 +64,8 @@ impl Value<'_> {
     /// The value is none.
     pub(crate) fn time_ms(self, times: &mut TimeReader, date: &str) -> Result<i64, String> {
         match self {
-            Self::Integer(time) => {
+            Self::Integer(time) => times.number(time),
+            Self::Natural(time) => {
                 times.number(i64::try_from(time).map_err(|_| format!("`{time}` is no time"))?)
             }
             Self::Real(time) => times.real(time, &time.to_string()),
@@ -71,10 +74,17 @@ impl Value<'_> {
     }
 }
 
+/// As [`Value::real`], of a text.
+fn real_text(bytes: &[u8]) -> Result<Option<f64>, String> {
+    let text = String::from_utf8_lossy(bytes);
+    measure_text(text.trim()).map_err(|error| format!("`{text}` is {error}"))
+}
+
 impl fmt::Display for Value<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(value) => value.fmt(formatter),
+            Self::Natural(value) => value.fmt(formatter),
             Self::Real(value) => value.fmt(formatter),
             Self::Bytes(bytes) => String::from_utf8_lossy(bytes).fmt(formatter),
         }

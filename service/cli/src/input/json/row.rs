@@ -86,8 +86,8 @@ impl<'json> JsonRow<'json> {
         match json {
             Json::Null => None,
             Json::Number(number) => Some(match (number.as_i64(), number.as_u64()) {
-                (Some(integer), _) => Value::Integer(integer.into()),
-                (None, Some(integer)) => Value::Integer(integer.into()),
+                (Some(integer), _) => Value::Integer(integer),
+                (None, Some(integer)) => Value::Natural(integer),
                 (None, None) => Value::Real(number.as_f64().unwrap_or(f64::NAN)),
             }),
             Json::String(text) => Some(Value::Bytes(text.as_bytes())),
