@@ -12,6 +12,7 @@ use shoal_table::{
 };
 
 use super::items::{Item, ItemFault, JsonItems};
+use super::lists::{Around, Element, elements};
 use super::row::{Geometry, JsonRow, Point};
 use crate::input::fix_builder::{FieldFault, FixBuilder, RowValues};
 use crate::input::fix_source::{FixSource, IdKind, SourceRow, SourceSummary};
@@ -19,10 +20,14 @@ use crate::input::input_file::column_hint;
 
 /// Maximum number of names of members that are remembered.
 const NAMES_MAX: usize = 1_000;
+/// Elements of a list that are searched for a position, which tells that they are rows.
+const ELEMENTS_SEARCHED: usize = 16;
 
 /// The rows of a JSON file.
 pub(in crate::input) struct JsonFixes<R> {
     items: JsonItems<R>,
+    /// The rows of the list within the last object, the next one last.
+    elements: Vec<Element>,
     rows: JsonRows,
 }
 
@@ -42,6 +47,10 @@ struct JsonRows {
     is_position_named: bool,
     /// The member with the geometry of the first row that has one.
     geometry: Option<String>,
+    /// The list whose elements are rows.
+    list: Option<String>,
+    /// The names of the other members of the objects around it.
+    outside: Vec<String>,
 }
 
 impl<R: BufRead> JsonFixes<R> {
@@ -62,22 +71,50 @@ impl<R: BufRead> JsonFixes<R> {
                 .any(|column| matches!(column.field, FixField::X | FixField::Y)),
             times: TimeReader::new(options.time_unit, options),
             geometry: None,
+            list: None,
+            outside: Vec::new(),
         };
-        Self { items: JsonItems::new(input), rows }
+        Self { items: JsonItems::new(input), elements: Vec::new(), rows }
+    }
+
+    /// The next object or element of a list, and the line on which it begins.
+    fn next_element(&mut self) -> Option<(u64, Result<Element, String>)> {
+        if let Some(element) = self.elements.pop() {
+            return Some((element.line, Ok(element)));
+        }
+        let Item { line, text } = self.items.next()?;
+        let element =
+            |text: &[u8]| Element { line, text: text.to_vec(), around: Around::default() };
+        Some((line, text.map(element).map_err(|fault: ItemFault| fault.to_string())))
     }
 }
 
 impl<R: BufRead + Send> FixSource for JsonFixes<R> {
     fn next_row(&mut self, ids: IdKind) -> Option<Result<SourceRow, String>> {
-        let Self { items, rows } = self;
-        let Item { line, text } = items.next()?;
-        let object = match text.map_err(|fault: ItemFault| fault.to_string()).and_then(parse) {
-            Ok(object) => object,
-            Err(reason) => return Some(Err(rows.builder.describe_part(line, "JSON", &reason))),
-        };
-        let row = object.as_object().map(JsonRow::of).unwrap_or_default();
-        let fix = rows.fix(&row, line, ids);
-        Some(fix.map_err(|fault| rows.builder.describe(line, fault)))
+        loop {
+            let (line, element) = self.next_element()?;
+            let parsed = element.and_then(|element| {
+                let object = parse(&element.text)?;
+                if object.is_object() { Ok((element, object)) } else { Err(NO_OBJECT.to_owned()) }
+            });
+            let (element, object) = match parsed {
+                Ok(parsed) => parsed,
+                Err(reason) => {
+                    return Some(Err(self.rows.builder.describe_part(line, "JSON", &reason)));
+                }
+            };
+            let mut row = object.as_object().map(JsonRow::of).unwrap_or_default();
+            if let Some(list) = self.rows.list_of_rows(&row) {
+                let around = self.rows.enter(&list, &row, &element.around);
+                // Only the words for NaN, which are changed, may be missing in the parsed text.
+                let text = without_nan(&element.text).unwrap_or(element.text);
+                self.elements.extend(elements(&text, &list, line, &around).into_iter().rev());
+                continue;
+            }
+            row.add_around(&element.around);
+            let fix = self.rows.fix(&row, line, ids);
+            return Some(fix.map_err(|fault| self.rows.builder.describe(line, fault)));
+        }
     }
 
     fn summary(&self) -> SourceSummary {
@@ -88,6 +125,7 @@ impl<R: BufRead + Send> FixSource for JsonFixes<R> {
             let altitude = if rows.builder.has_z() { " and altitude" } else { "" };
             format!("position{altitude} = {name}")
         }));
+        notes.extend(rows.list.as_ref().map(|list| format!("rows = elements of the list {list}")));
         rows.builder.summary(notes)
     }
 }
@@ -133,6 +171,53 @@ impl JsonRows {
         builder.fix(values, line, ids)
     }
 
+    /// The path of the list whose elements are the rows, if the object has no position itself.
+    fn list_of_rows(&self, row: &JsonRow<'_>) -> Option<String> {
+        let has_list = row.members.iter().any(|(_, json)| json.is_array());
+        if !has_list || self.has_position(row) {
+            return None;
+        }
+        let is_list_of_rows = |(name, json): &&(String, &Json)| {
+            let Some(list) = json.as_array() else { return false };
+            // A list that had rows may be empty later.
+            (list.is_empty() && self.list.as_ref() == Some(name))
+                || list.iter().take(ELEMENTS_SEARCHED).filter_map(Json::as_object).any(|element| {
+                    let row = JsonRow::of(element);
+                    self.has_position(&row) || self.list_of_rows(&row).is_some()
+                })
+        };
+        row.members.iter().find(is_list_of_rows).map(|(name, _)| name.clone())
+    }
+
+    fn has_position(&self, row: &JsonRow<'_>) -> bool {
+        let position = [FixField::X, FixField::Y];
+        let has_chosen = |field| {
+            let column = self.columns.as_ref().and_then(|columns| columns.column(field));
+            column.is_some_and(|column| row.value(&column.name).is_some())
+        };
+        if row.geometry.is_some() || position.into_iter().all(has_chosen) {
+            return true;
+        }
+        let mut options = self.options.clone();
+        options.columns.retain(|column| position.contains(&column.field));
+        let names: Vec<_> = row.members.iter().map(|(name, _)| name.clone()).collect();
+        ColumnChoice::find(&names, &options, &position).is_ok()
+    }
+
+    /// Begins to read the elements of a list; returns the members around it that the user names.
+    fn enter(&mut self, list: &str, row: &JsonRow<'_>, around: &Around) -> Around {
+        self.list = Some(list.to_owned());
+        let others = row.members.iter().filter(|(_, json)| !json.is_array());
+        self.outside = others.clone().map(|(name, _)| name.clone()).take(NAMES_MAX).collect();
+        let is_named = |name: &str| self.options.columns.iter().any(|column| column.name == name);
+        let named = others.filter(|(name, _)| is_named(name));
+        let mut members: Vec<_> =
+            named.map(|(name, json)| (name.clone(), (*json).clone())).collect();
+        let outer = around.iter().filter(|(name, _)| row.value(name).is_none());
+        members.extend(outer.cloned());
+        Around::new(members)
+    }
+
     /// Chooses members by the names so far, if this row has new ones or its position is elsewhere.
     fn choose(&mut self, row: &JsonRow<'_>) -> Result<(), FieldFault> {
         let mut is_new = self.columns.is_none();
@@ -174,16 +259,20 @@ impl JsonRows {
                     ColumnsFault::Missing { field, .. } => field,
                     _ => FixField::Object,
                 };
-                let list = row.list_of_objects().map_or_else(String::new, |name| {
-                    format!("; or the rows are in the list `{name}`, which jq -c '.[\"{name}\"][]' extracts")
-                });
+                let outside = match (&self.list, self.outside.as_slice()) {
+                    (Some(list), [_, ..]) => format!(
+                        "; members of the object around the list `{list}` can be named too: `{}`",
+                        self.outside.join("`, `"),
+                    ),
+                    _ => String::new(),
+                };
                 let fault = match &row.geometry {
                     Some(Geometry { name, point: Err(reason) }) => {
                         FieldFault { field: FixField::X, reason: format!("{name}: {reason}") }
                     }
                     _ => FieldFault {
                         field,
-                        reason: format!("{fault}{}{list}", column_hint(&fault)),
+                        reason: format!("{fault}{}{outside}", column_hint(&fault)),
                     },
                 };
                 self.fault = row.geometry.is_none().then(|| fault.clone());
@@ -193,6 +282,9 @@ impl JsonRows {
         }
     }
 }
+
+/// Why an element of a list is no row.
+const NO_OBJECT: &str = "it is no JSON object";
 
 /// Parses an object. Python writes NaN and infinities, which JSON has not: they are null.
 fn parse(text: &[u8]) -> Result<Json, String> {
@@ -291,6 +383,61 @@ mod tests {
         assert_eq!(faults, ["a.json, line 4, lon: there is no position"]);
         let (_, faults, _) = read(&"{}\n".repeat(2), &FixFileOptions::default(), IdKind::Numbers);
         assert!(faults.len() == 2 && faults[1].contains("no column of the object"), "{faults:?}");
+    }
+
+    #[test]
+    fn the_elements_of_a_list_within_an_object_are_rows() {
+        let text = "{ \"now\": 1795590000.5, \"messages\": 9, \"alerts\": [{\"id\":1}],\n\
+            \"aircraft\" : [\n\
+            {\"hex\":\"3c6444\",\"lat\":1,\"lon\":2,\"gs\":400.5,\"sensors\":[{\"lat\":9,\"lon\":9}]},\n\
+            {\"hex\":\"a0b1c2\",\"alt_baro\":\"ground\"},\n\
+            7, {\"hex\":\"4b1806\",\"lat\":3,\"lon\":NaN}, {\"hex\":\"4b1807\",\"lat\":3,\"lon\":4}\n\
+            ]}\n\
+            {\"now\":1795590001.5,\"aircraft\":[]}\n\
+            {\"now\":1795590002.5,\"aircraft\":[{\"hex\":\"3c6444\",\"lat\":5,\"lon\":6}]}\n";
+        let mut options = FixFileOptions::default();
+        let (rows, faults, _) = read(text, &options, IdKind::Names);
+        assert_eq!((rows.len(), faults.len()), (0, 6));
+        let hint = "; members of the object around the list `aircraft` can be named too: `messages`, `now`";
+        assert!(faults[0].starts_with("a.json, line 3, "), "{faults:?}");
+        assert!(faults[0].ends_with(hint), "{faults:?}");
+
+        options.columns.push("time=now".parse().unwrap());
+        let (rows, faults, summary) = read(text, &options, IdKind::Names);
+        let found: Vec<_> = rows
+            .iter()
+            .map(|row| (row.fix.name.as_str(), row.fix.time_ms, row.fix.y, row.place))
+            .collect();
+        let expected = [
+            ("3c6444", 1_795_590_000_500, 1.0, 3),
+            ("4b1807", 1_795_590_000_500, 3.0, 5),
+            ("3c6444", 1_795_590_002_500, 5.0, 8),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(
+            faults,
+            [
+                "a.json, line 4, lon: there is no position",
+                "a.json, line 5, JSON: it is no JSON object",
+                "a.json, line 5, lon: there is no position",
+            ]
+        );
+        assert!(summary.notes.contains(&"rows = elements of the list aircraft".to_owned()));
+    }
+
+    #[test]
+    fn lists_within_lists_are_rows_and_a_row_keeps_its_own_list() {
+        let text = "{\"data\":{\"lines\":[{\"line\":1,\"cars\":[{\"id\":5,\"t_ms\":1,\"lat\":2,\"lon\":3}]},{\"line\":2,\"cars\":\n[{\"id\":6,\"t_ms\":1,\"lat\":2,\"lon\":3,\"line\":9}]}]}}\n\
+            {\"id\":7,\"t_ms\":1,\"lat\":2,\"lon\":3,\"cars\":[{\"id\":8,\"t_ms\":1,\"lat\":2,\"lon\":3}]}";
+        let (rows, faults, _) = read(text, &FixFileOptions::default(), IdKind::Numbers);
+        let found: Vec<_> = rows.iter().map(|row| (row.fix.object, row.place)).collect();
+        assert_eq!((found, faults), (vec![(5, 1), (6, 2), (7, 3)], vec![]));
+        let options = FixFileOptions {
+            columns: vec!["object=line".parse().unwrap()],
+            ..FixFileOptions::default()
+        };
+        let (rows, _, _) = read(text, &options, IdKind::Numbers);
+        assert_eq!(rows.iter().map(|row| row.fix.object).collect::<Vec<_>>(), [1, 9]);
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! record separator before each), or they are the elements of an array or of the member `features`
 //! of an object (GeoJSON, RFC 7946). Memory is bounded by one object.
 //!
-//! An object that is cut is a fault, and the next one is read if it begins its line: an object
-//! within a list that is indented may take the rest of the list with it.
+//! An object that is cut is a fault, and the next one is read if it begins its line, unless it may be
+//! an element of a list of objects in the one that is cut. An object within a list that is indented
+//! may take the rest of the list with it.
 
 use std::io::{self, BufRead};
 
@@ -14,7 +15,7 @@ use serde_json::Value as Json;
 use crate::geoparquet::is_wgs84;
 
 /// Maximum bytes of an object.
-const ITEM_BYTES_MAX: usize = 1 << 20;
+const ITEM_BYTES_MAX: usize = 4 << 20;
 /// Precedes each text of a sequence (RFC 7464).
 const RECORD_SEPARATOR: u8 = 0x1e;
 /// The member of a `FeatureCollection` with its features.
@@ -217,14 +218,17 @@ impl<R: BufRead> JsonItems<R> {
 
     /// Reads an object after its brace.
     fn rest_of_object(&mut self) -> Result<Scanned, ItemFault> {
-        let (mut depth, mut is_text, mut is_escaped) = (1_u32, false, false);
+        // The open brackets, and the last two bytes outside texts that are no blanks.
+        let (mut open, mut last) = (vec![b'{'], [0, b'{']);
+        let (mut is_text, mut is_escaped) = (false, false);
         let (mut text_start, mut text) = (0, 0..0);
         let (mut is_too_long, mut is_no_collection) = (false, false);
         while let Some(byte) = self.peek()? {
             if is_text && byte == b'\n' {
                 return Err(ItemFault::OpenText);
             }
-            if self.is_line_start && matches!(byte, b'{' | RECORD_SEPARATOR) {
+            let is_element = open.last() == Some(&b'[') && (last[1] == b'[' || last == *b"},");
+            if self.is_line_start && (byte == RECORD_SEPARATOR || byte == b'{' && !is_element) {
                 return Err(ItemFault::NotClosed);
             }
             self.take(byte);
@@ -243,9 +247,15 @@ impl<R: BufRead> JsonItems<R> {
                 }
                 continue;
             }
+            if !byte.is_ascii_whitespace() {
+                last = [last[1], byte];
+            }
             match byte {
                 b'"' => (is_text, text_start) = (true, at + 1),
-                b'[' if depth == 1 && !is_no_collection && self.is_features(text.clone(), at) => {
+                b'[' if open.len() == 1
+                    && !is_no_collection
+                    && self.is_features(text.clone(), at) =>
+                {
                     let members = [self.item.as_slice(), b"]}"].concat();
                     if is_collection(&members) {
                         check_crs(&members)?;
@@ -253,13 +263,13 @@ impl<R: BufRead> JsonItems<R> {
                     }
                     // Asked once, since an object may have the member many times.
                     is_no_collection = true;
-                    depth += 1;
+                    open.push(byte);
                 }
-                b'{' | b'[' => depth += 1,
-                b'}' | b']' => depth -= 1,
+                b'{' | b'[' => open.push(byte),
+                b'}' | b']' => drop(open.pop()),
                 _ => {}
             }
-            if depth == 0 {
+            if open.is_empty() {
                 return if is_too_long { Err(ItemFault::TooLong) } else { Ok(Scanned::Object) };
             }
         }
@@ -348,6 +358,8 @@ mod tests {
         // Only a member of the whole object lists features.
         check("{\"a\":{\"features\":[{}]}}", &[(1, "{\"a\":{\"features\":[{}]}}")]);
         check("{\"x\":\"features\",\"y\":[{}]}", &[(1, "{\"x\":\"features\",\"y\":[{}]}")]);
+        let list = "{\"a\":[\n{\"b\":2},\n{\"c\":3}\n]}";
+        check(list, &[(1, list)]);
         check("", &[]);
     }
 
@@ -355,6 +367,9 @@ mod tests {
     fn a_fault_hides_no_other_object() {
         let not_closed = "the object is not closed before the next one";
         check("{\"a\":1\n{\"b\":2}\n", &[(1, not_closed), (2, "{\"b\":2}")]);
+        check("{\"a\":[1.5,\n{\"b\":2}\n", &[(1, not_closed), (2, "{\"b\":2}")]);
+        check("{\"a\":[{},\n{\"b\":2}\n{}", &[(1, not_closed), (3, "{}")]);
+        check("{\"a\":{},\n{\"b\":2}\n", &[(1, not_closed), (2, "{\"b\":2}")]);
         let open = "the line ends within a text";
         check("{\"a\":\"x\n{\"b\":2}\n", &[(1, open), (2, "{\"b\":2}")]);
         check(
@@ -372,6 +387,6 @@ mod tests {
         check("{\"features\":[{\"a\":\"x\n\"},\n{\"b\":2}]}", &[(1, open), (3, "{\"b\":2}")]);
         check("{\"b\":2}\n{\"a\":", &[(1, "{\"b\":2}"), (2, "the file ends within the object")]);
         let long = format!("{{\"a\":\"{}\"}}\n{{\"b\":2}}", "x".repeat(ITEM_BYTES_MAX));
-        check(&long, &[(1, "the object is longer than 1048576 bytes"), (2, "{\"b\":2}")]);
+        check(&long, &[(1, "the object is longer than 4194304 bytes"), (2, "{\"b\":2}")]);
     }
 }

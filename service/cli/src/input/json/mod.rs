@@ -2,6 +2,7 @@
 
 mod fixes;
 mod items;
+mod lists;
 mod row;
 
 pub(super) use fixes::JsonFixes;

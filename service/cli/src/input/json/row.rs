@@ -72,12 +72,13 @@ impl<'json> JsonRow<'json> {
         }
     }
 
-    /// The name of a member that is a list of objects.
-    pub(super) fn list_of_objects(&self) -> Option<&str> {
-        let is_list = |json: &Json| {
-            json.as_array().and_then(|list| list.first()).is_some_and(Json::is_object)
-        };
-        self.members.iter().find(|(_, json)| is_list(json)).map(|(name, _)| name.as_str())
+    /// Adds the members of objects around the row that it has not itself.
+    pub(super) fn add_around(&mut self, around: &'json [(String, Json)]) {
+        for (name, json) in around {
+            if self.value(name).is_none() {
+                self.members.push((name.clone(), json));
+            }
+        }
     }
 
     /// The value of a member; `None` if it is absent or null.
