@@ -58,7 +58,8 @@ pub struct ReportOptions {
     pub retry_for: Duration,
     /// Durability of acknowledgements; `Unspecified` selects the default of the fleet.
     pub durability: v1::Durability,
-    /// Whether a measure that cannot be stored is dropped, and counted, instead of its row.
+    /// Whether a measure of [`ReportStream::send_rows`] that cannot be stored is dropped, and
+    /// counted, instead of its row.
     pub drop_invalid_measures: bool,
 }
 

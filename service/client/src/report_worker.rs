@@ -200,6 +200,9 @@ impl Worker {
         if self.round_first == 0 {
             self.round_first = message.number;
         }
+        // The measures of a block are encoded already.
+        let drop_invalid_measures =
+            self.options.drop_invalid_measures && matches!(payload, Some(Payload::Rows(_)));
         let batch_seq = producer.as_ref().map_or(0, |_| first_batch_seq + message.number - 1);
         self.in_flight.push_back(message);
         v1::ReportRequest {
@@ -211,7 +214,7 @@ impl Worker {
                 Payload::Block(block) => report_request::Payload::Block(block),
             }),
             durability: (*durability).into(),
-            drop_invalid_measures: self.options.drop_invalid_measures,
+            drop_invalid_measures,
         }
     }
 
@@ -229,8 +232,12 @@ impl Worker {
         let message_of = |message: u64| -> Option<&Message> {
             settled.get(usize::try_from(message.checked_sub(first)?).ok()?)
         };
+        let number_of = |message| message_of(message).map_or(0, |message| message.number);
         for row in &mut ack.refused_rows {
-            row.message = message_of(row.message).map_or(0, |message| message.number);
+            row.message = number_of(row.message);
+        }
+        for measure in &mut ack.dropped_measures {
+            measure.message = number_of(measure.message);
         }
         let mut sent_again = 0;
         let mut failures = std::mem::take(&mut ack.failed);

@@ -90,12 +90,15 @@ async fn numbered_reports_are_applied_once() {
 async fn a_message_that_fails_by_its_own_fault_holds_nothing_up() {
     let served = Cut::start().await;
     let client = served.client().await;
-    let mut stream = client.report(ReportOptions::new(""));
+    let options = ReportOptions { drop_invalid_measures: true, ..ReportOptions::new("") };
+    let mut stream = client.report(options);
     let planar = v1::PlanarSpace { width_m: 10.0, height_m: 10.0, quantum_m: 0.0 };
     let planar = v1::Space { kind: Some(v1::space::Kind::Planar(planar)) };
     let wrong = BlockEncoder::new(Some(&planar), PlanChoice::Raw).encode(&fixes(0)).unwrap();
     for message in 0..40 {
-        stream.send_rows(fixes(message)).await.unwrap();
+        let mut fixes = fixes(message);
+        fixes[1].speed_mps = Some(-1.0);
+        stream.send_rows(fixes).await.unwrap();
         if message % 10 == 5 {
             stream.send(Payload::Block(wrong[0].1.clone())).await.unwrap();
         }
@@ -105,6 +108,9 @@ async fn a_message_that_fails_by_its_own_fault_holds_nothing_up() {
     assert_eq!((totals.messages, totals.failed_messages), (44, 4), "{totals:?}");
     assert_eq!(failed, [7, 18, 29, 40]);
     assert_eq!((totals.rows_total(), totals.rows.late), (4_000, 0));
+    assert_eq!((totals.rows.refused, totals.dropped.speed), (0, 40));
+    let dropped: Vec<u64> = totals.dropped_measures.iter().map(|of| of.message).collect();
+    assert_eq!(dropped, [1, 2, 3, 4, 5, 6, 8, 9, 10, 11]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

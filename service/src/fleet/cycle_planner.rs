@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::job_queue::QueueReceivers;
 use super::jobs::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryTerms};
 use super::newest_times::NewestTimes;
-use super::receipt_refusals::{ConvertedRequest, RefusedRows};
+use super::receipt_refusals::{ConvertedRequest, DroppedOnReceipt, RefusedRows};
 use super::subscription_planner::{PlannedSubscriptions, SubscriptionPlanner};
 use crate::cycle::{BatchId, CycleRecord, Producers, Verdict};
 use crate::error::ServiceError;
@@ -36,6 +36,8 @@ pub(super) struct PlannedChange {
     pub(super) is_fresh: bool,
     /// Rows refused on receipt; the request does not contain them.
     pub(super) refused: RefusedRows,
+    /// Measures dropped on receipt.
+    pub(super) dropped: Option<Box<DroppedOnReceipt>>,
     pub(super) reply: oneshot::Sender<ChangeReply>,
     pub(super) _permit: ChangePermit,
 }
@@ -230,13 +232,20 @@ impl CyclePlanner {
             }
             Verdict::Fresh | Verdict::Duplicate => {
                 let is_fresh = verdict == Verdict::Fresh;
-                let ConvertedRequest { request, refused, times } = job.converted;
+                let ConvertedRequest { request, refused, dropped, times } = job.converted;
                 if is_fresh {
                     plan.requests.push(request);
                     plan.reported.push((job.permit.client, times));
                 }
                 let (batch, reply, _permit) = (job.batch, job.reply, job.permit);
-                plan.changes.push(PlannedChange { batch, is_fresh, refused, reply, _permit });
+                plan.changes.push(PlannedChange {
+                    batch,
+                    is_fresh,
+                    refused,
+                    dropped,
+                    reply,
+                    _permit,
+                });
             }
         }
     }

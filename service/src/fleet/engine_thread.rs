@@ -446,7 +446,7 @@ impl EngineThread {
             let _ = fan_out.send(FanOutInput::Events(stamp, output.events));
         }
         let mut outcomes = output.requests.into_iter();
-        for PlannedChange { batch, is_fresh, refused, reply, _permit } in plan.changes {
+        for PlannedChange { batch, is_fresh, refused, dropped, reply, _permit } in plan.changes {
             let answer = if is_fresh {
                 let mut outcome = outcomes.next().expect("a backend gives one outcome per request");
                 if let Some(batch) = &batch {
@@ -454,7 +454,11 @@ impl EngineThread {
                 }
                 let refused = refused.joined(&std::mem::take(&mut outcome.refused));
                 self.shared.metrics.count_outcome(&outcome, &refused.counts);
-                ChangeReply::Settled { epoch, outcome, refused }
+                if let Some(dropped) = &dropped {
+                    self.shared.metrics.count_dropped(&dropped.counts);
+                }
+                let refused = Box::new(refused);
+                ChangeReply::Settled { epoch, outcome, refused, dropped }
             } else {
                 self.shared.metrics.count_duplicate();
                 ChangeReply::Duplicate { epoch }

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::job_answers::JobAnswers;
-use super::receipt_refusals::{ConvertedRequest, RefusedRows};
+use super::receipt_refusals::{ConvertedRequest, DroppedOnReceipt, RefusedRows};
 use crate::cycle::BatchId;
 use crate::error::ServiceError;
 use crate::shares::{PlacesPermit, Requester};
@@ -61,7 +61,9 @@ pub enum ChangeReply {
         /// The outcome of its rows, without a list of refused ones.
         outcome: RequestOutcome,
         /// Rows refused on receipt or by the engine.
-        refused: RefusedRows,
+        refused: Box<RefusedRows>,
+        /// Measures dropped on receipt.
+        dropped: Option<Box<DroppedOnReceipt>>,
     },
     /// The change was applied earlier; the state after `epoch` shows it.
     Duplicate {

@@ -35,7 +35,7 @@ pub use job_answers::JobAnswers;
 pub use job_queue::QueueDepth;
 pub use jobs::{ChangePermit, ChangeReply};
 pub use newest_times::NewestTimes;
-pub use receipt_refusals::{ConvertedRequest, RefusedRows};
+pub use receipt_refusals::{ConvertedRequest, DroppedOnReceipt, RefusedRows};
 pub use registry::Registry;
 pub(crate) use role::{Following, Role, Staleness};
 pub use token::Token;

@@ -1,4 +1,5 @@
-//! Rows that are refused on receipt: the engine does not receive them.
+//! Rows that are refused, and measures that are dropped, on receipt: the engine does not receive
+//! them.
 //!
 //! The request carries their counts by reason and lists the first of them. They are merged into the
 //! outcome, so that row numbers and counts match the client's message. A message that has only
@@ -18,6 +19,26 @@ pub struct RefusedRows {
     pub counts: [u64; Refusal::COUNT],
 }
 
+/// Measures of a message that were dropped, so that their rows could be kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DroppedOnReceipt {
+    /// The first [`REFUSED_ROWS_REPORTED_MAX`] of them: the number of the row in the message, and the
+    /// reason for which the measure would refuse the row.
+    pub first: Vec<(u32, Refusal)>,
+    /// How many there are, by this reason.
+    pub counts: [u64; Refusal::COUNT],
+}
+
+impl DroppedOnReceipt {
+    /// Adds a measure of a row whose number is not smaller.
+    pub(crate) fn push(&mut self, row: u32, reason: Refusal) {
+        self.counts[reason as usize] += 1;
+        if self.first.len() < REFUSED_ROWS_REPORTED_MAX {
+            self.first.push((row, reason));
+        }
+    }
+}
+
 /// A request as the engine receives it.
 #[derive(Debug)]
 pub struct ConvertedRequest {
@@ -25,13 +46,20 @@ pub struct ConvertedRequest {
     pub request: Request,
     /// The rows refused on receipt.
     pub refused: RefusedRows,
+    /// The measures dropped on receipt, if there are any.
+    pub dropped: Option<Box<DroppedOnReceipt>>,
     /// The newest times of its rows, if the fleet bounds its event clock.
     pub times: NewestTimes,
 }
 
 impl From<Request> for ConvertedRequest {
     fn from(request: Request) -> Self {
-        Self { request, refused: RefusedRows::default(), times: NewestTimes::default() }
+        Self {
+            request,
+            refused: RefusedRows::default(),
+            dropped: None,
+            times: NewestTimes::default(),
+        }
     }
 }
 

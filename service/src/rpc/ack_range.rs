@@ -9,19 +9,13 @@ use shoal_proto::v1::{RefusedCount, RefusedRow, ReportAck, RowCounts};
 
 use crate::cycle::Durability;
 use crate::error::ServiceError;
-use crate::fleet::{RefusedRows, RowTotals, Token};
+use crate::fleet::{DroppedOnReceipt, RefusedRows, RowTotals, Token};
 use crate::fleet_request::durability_value;
 use crate::limits::{FAILED_MESSAGES_TOLD_MAX, REFUSED_ROWS_REPORTED_MAX};
 use crate::status::rpc_status;
 
-/// What an acknowledgement tells of the rows of a message beyond their outcome.
-#[derive(Debug, Default)]
-pub(super) struct RowNotes {
-    /// The rows whose position was refused on receipt, each with the coordinate at fault.
-    pub(super) faults: Vec<(u32, &'static str)>,
-    /// The measures that were dropped, by the reason for which they would refuse their row.
-    pub(super) dropped: Box<RefusedRows>,
-}
+/// The rows whose position was refused on receipt, each with the coordinate at fault.
+pub(super) type Faults = Vec<(u32, &'static str)>;
 
 /// The outcome of one message.
 #[derive(Debug)]
@@ -32,7 +26,8 @@ pub(super) enum Settled {
         epoch: u64,
         outcome: RequestOutcome,
         refused: Box<RefusedRows>,
-        notes: RowNotes,
+        dropped: Option<Box<DroppedOnReceipt>>,
+        faults: Faults,
         durability: Durability,
     },
     /// Applied earlier; its rows are visible at this epoch.
@@ -75,11 +70,13 @@ impl AckRange {
         }
         self.last_message = message;
         match settled {
-            Settled::Applied { term, epoch, outcome, refused, notes, durability } => {
+            Settled::Applied { term, epoch, outcome, refused, dropped, faults, durability } => {
                 self.visible(term, epoch, durability);
                 self.rows.add(&outcome, refused.count());
-                self.add_refused(message, &refused, &notes);
-                self.add_dropped(message, &notes.dropped);
+                self.add_refused(message, &refused, &faults);
+                if let Some(dropped) = dropped {
+                    self.add_dropped(message, &dropped);
+                }
             }
             Settled::Duplicate { term, epoch, durability } => {
                 self.visible(term, epoch, durability);
@@ -104,19 +101,19 @@ impl AckRange {
         self.token.add(term, epoch);
     }
 
-    fn add_refused(&mut self, message: u64, refused: &RefusedRows, notes: &RowNotes) {
+    fn add_refused(&mut self, message: u64, refused: &RefusedRows, faults: &Faults) {
         for (sum, rows) in self.refused_by_reason.iter_mut().zip(&refused.counts) {
             *sum += rows;
         }
         let free = REFUSED_ROWS_REPORTED_MAX - self.refused_rows.len();
         for &(row, refusal) in refused.first.iter().take(free) {
-            let field = field_at_fault(refusal, row, notes).into();
+            let field = field_at_fault(refusal, row, faults).into();
             let reason = refusal as i32;
             self.refused_rows.push(RefusedRow { message, row, field, reason });
         }
     }
 
-    fn add_dropped(&mut self, message: u64, dropped: &RefusedRows) {
+    fn add_dropped(&mut self, message: u64, dropped: &DroppedOnReceipt) {
         self.dropped.speed += dropped.counts[Refusal::Speed as usize];
         self.dropped.heading += dropped.counts[Refusal::Heading as usize];
         self.dropped.altitude += dropped.counts[Refusal::Altitude as usize];
@@ -168,10 +165,10 @@ pub(super) fn row_counts(rows: &RowTotals) -> RowCounts {
 
 /// The field that a refusal concerns: a field of `Fix`, or `block` of `ReportRequest` if the
 /// position of a row in a block is refused, because a block's coordinates are checked as a pair.
-fn field_at_fault(refusal: Refusal, row: u32, notes: &RowNotes) -> &'static str {
+fn field_at_fault(refusal: Refusal, row: u32, faults: &Faults) -> &'static str {
     refusal.field().unwrap_or_else(|| {
-        let fault = notes.faults.binary_search_by_key(&row, |fault| fault.0);
-        fault.map_or("block", |index| notes.faults[index].1)
+        let fault = faults.binary_search_by_key(&row, |fault| fault.0);
+        fault.map_or("block", |index| faults[index].1)
     })
 }
 
@@ -183,11 +180,11 @@ mod tests {
         let outcome = RequestOutcome { applied: 2, late: 1, ..Default::default() };
         let mut refused = RefusedRows::default();
         rows.into_iter().for_each(|(row, refusal)| refused.push(row, refusal));
-        let mut dropped = RefusedRows::default();
+        let mut dropped = DroppedOnReceipt::default();
         [Refusal::Speed, Refusal::Altitude].into_iter().for_each(|reason| dropped.push(3, reason));
-        let notes = RowNotes { faults: vec![(4, "y")], dropped: Box::new(dropped) };
-        let (refused, durability) = (Box::new(refused), Durability::Logged);
-        Settled::Applied { term: 9, epoch, outcome, refused, notes, durability }
+        let (refused, faults) = (Box::new(refused), vec![(4, "y")]);
+        let (dropped, durability) = (Some(Box::new(dropped)), Durability::Logged);
+        Settled::Applied { term: 9, epoch, outcome, refused, dropped, faults, durability }
     }
 
     #[test]
@@ -233,6 +230,11 @@ mod tests {
         let ack = range.into_ack();
         assert_eq!(ack.rows.unwrap().refused, 3_000_000);
         assert_eq!(ack.failed_messages, 10_000);
+        assert_eq!(
+            ack.dropped,
+            Some(MeasureCounts { speed: 10_000, heading: 0, altitude: 10_000 })
+        );
+        assert_eq!(ack.dropped_measures.len(), REFUSED_ROWS_REPORTED_MAX);
         assert!(ack.encoded_len() < 256 << 10, "{} bytes", ack.encoded_len());
     }
 }

@@ -1,7 +1,8 @@
 //! Reads the fixes of a report message into columns of quanta.
 //!
 //! A row that is invalid at any time of the clock does not reach the columns and is counted as
-//! refused. For the first rows with a refused position, the coordinate at fault is recorded. Names
+//! refused. If the message asks for it, a measure that cannot be stored is dropped and counted
+//! instead of its row. For the first rows with a refused position, the coordinate at fault is recorded. Names
 //! in a named fleet are replaced by numbers here, many at a time.
 
 use shoal_codec::{FixColumns, FixRow, MEASURES};
@@ -9,11 +10,11 @@ use shoal_engine::limits::TIME_MIN_MS;
 use shoal_engine::{Refusal, Request, RowValidator, Space};
 use shoal_proto::fields::fix;
 
-use super::ack_range::RowNotes;
+use super::ack_range::Faults;
 use super::protobuf_reader::{ProtobufReader, Value};
 use super::report_message::Fixes;
 use crate::error::ServiceError;
-use crate::fleet::{ConvertedRequest, RefusedRows};
+use crate::fleet::{ConvertedRequest, DroppedOnReceipt, RefusedRows};
 use crate::limits::REFUSED_ROWS_REPORTED_MAX;
 use crate::names::{NameTable, check_name};
 
@@ -43,7 +44,9 @@ pub(super) struct FixReader<'n> {
     columns: FixColumns,
     refused: RefusedRows,
     refused_count: u32,
-    notes: RowNotes,
+    dropped: Option<Box<DroppedOnReceipt>>,
+    /// Rows whose position was refused, and the coordinate at fault.
+    faults: Faults,
 }
 
 macro_rules! render {
@@ -193,7 +196,8 @@ impl<'n> FixReader<'n> {
             columns: FixColumns::with_capacity(rows),
             refused: RefusedRows::default(),
             refused_count: 0,
-            notes: RowNotes::default(),
+            dropped: None,
+            faults: Faults::new(),
         }
     }
 
@@ -268,11 +272,11 @@ impl<'n> FixReader<'n> {
         self.columns.len() as u32 + self.refused_count
     }
 
-    /// Returns the converted request, and what an acknowledgement tells of its rows.
-    pub(super) fn finish(self) -> (ConvertedRequest, RowNotes) {
-        let Self { columns, refused, notes, .. } = self;
+    /// Returns the converted request, and the coordinates at fault.
+    pub(super) fn finish(self) -> (ConvertedRequest, Faults) {
+        let Self { columns, refused, dropped, faults, .. } = self;
         let request = Request::Fixes(columns).into();
-        (ConvertedRequest { refused, ..request }, notes)
+        (ConvertedRequest { refused, dropped, ..request }, faults)
     }
 
     #[inline]
@@ -284,7 +288,8 @@ impl<'n> FixReader<'n> {
     }
 
     /// Converts a row that was refused, without the measures that cannot be stored, if the message
-    /// asks for it. Measures of a row that has other faults do not count as dropped.
+    /// asks for it. Measures of a row that is refused here for another fault do not count as
+    /// dropped; the engine may still refuse the row for its time or its object.
     #[cold]
     fn mended(
         &mut self,
@@ -292,9 +297,7 @@ impl<'n> FixReader<'n> {
         refusal: Refusal,
         convert: impl Fn(&Self, &Fix<'_>) -> Result<FixRow, Refusal>,
     ) -> Result<FixRow, Refusal> {
-        let is_of_measure =
-            matches!(refusal, Refusal::Speed | Refusal::Heading | Refusal::Altitude);
-        if !self.drops_measures || !is_of_measure {
+        if !self.drops_measures {
             return Err(refusal);
         }
         let mut mended = *fix;
@@ -304,7 +307,9 @@ impl<'n> FixReader<'n> {
         let dropped = mended.drop_invalid_measures();
         let converted = convert(self, &mended)?;
         let row = self.row_number();
-        dropped.into_iter().for_each(|reason| self.notes.dropped.push(row, reason));
+        for reason in dropped {
+            self.dropped.get_or_insert_default().push(row, reason);
+        }
         Ok(converted)
     }
 
@@ -347,10 +352,10 @@ impl<'n> FixReader<'n> {
     /// coordinate at fault.
     fn first_fault(&mut self, row: u32, fix: &Fix<'_>, refusal: Refusal) -> Refusal {
         let position = self.space.quantise(fix.x, fix.y);
-        if position.is_err() && self.notes.faults.len() < REFUSED_ROWS_REPORTED_MAX {
+        if position.is_err() && self.faults.len() < REFUSED_ROWS_REPORTED_MAX {
             // y = 0 is valid in every space, so this checks x alone.
             let x_is_right = self.space.quantise(fix.x, 0.0) != Err(refusal);
-            self.notes.faults.push((row, if x_is_right { "y" } else { "x" }));
+            self.faults.push((row, if x_is_right { "y" } else { "x" }));
         }
         let Fix { object, time_ms, .. } = *fix;
         let first = match position {
@@ -496,12 +501,12 @@ mod tests {
         ];
         let mut reader = FixReader::new(Space::geographic(), None, LATEST_MS, rows.len(), false);
         rows.iter().for_each(|(fix, _)| reader.push(fix));
-        let (converted, notes) = reader.finish();
+        let (converted, faults) = reader.finish();
         let refused = (0..).zip(&rows).filter_map(|(row, (_, refusal))| Some((row, (*refusal)?)));
         assert_eq!(converted.refused.first, refused.collect::<Vec<_>>());
         assert_eq!(converted.request.rows(), 3);
-        assert_eq!(notes.faults, [(4, "x"), (5, "y"), (6, "y")]);
-        assert_eq!(notes.dropped.count(), 0);
+        assert_eq!(faults, [(4, "x"), (5, "y"), (6, "y")]);
+        assert_eq!(converted.dropped, None);
     }
 
     #[test]
@@ -522,11 +527,11 @@ mod tests {
         ];
         let mut reader = FixReader::new(Space::geographic(), None, i64::MAX, rows.len(), true);
         rows.iter().for_each(|fix| reader.push(fix));
-        let (converted, notes) = reader.finish();
+        let (converted, _) = reader.finish();
         let refused = [(1, OutsideSpace), (5, NumericFleet), (6, TimeTooEarly)];
         assert_eq!(converted.refused.first, refused);
         let dropped = [(2, Speed), (4, Speed), (4, Heading), (4, Altitude), (7, Heading)];
-        assert_eq!(notes.dropped.first, dropped);
+        assert_eq!(converted.dropped.unwrap().first, dropped);
         let Request::Fixes(columns) = converted.request else { panic!("no rows") };
         let kept = [
             good,

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use shoal_codec::{Block, Budget};
 use shoal_engine::Request;
 
-use super::ack_range::{RowNotes, Settled};
+use super::ack_range::{Faults, Settled};
 use super::fix_reader::FixReader;
 use super::report_message::{Payload, ReportMessage};
 use super::row_times::newest_times;
@@ -59,7 +59,7 @@ pub(super) struct Report {
 #[derive(Debug)]
 pub(super) struct PendingReport {
     pending: PendingChange,
-    notes: RowNotes,
+    faults: Faults,
     durability: Durability,
     arrived: Instant,
 }
@@ -207,7 +207,7 @@ impl Report {
         let Self { call, message, block, batch, fleet, durability, arrived, .. } = self;
         let time_max_ms = self.time_max_ms;
         let read = match block {
-            Some(block) => Ok((Request::Block(block).into(), RowNotes::default())),
+            Some(block) => Ok((Request::Block(block).into(), Faults::new())),
             None if rows < WORKER_ROWS_MIN => read_rows(&message, &fleet, time_max_ms),
             None => {
                 let fleet = fleet.clone();
@@ -215,14 +215,14 @@ impl Report {
                 self.workers.run(call.client(), read).await?
             }
         };
-        let (mut converted, notes) = read.inspect_err(|_| fleet.metrics().count_failed())?;
+        let (mut converted, faults) = read.inspect_err(|_| fleet.metrics().count_failed())?;
         // Refused rows need no capacity: return theirs.
         permit.shrink(converted.request.rows());
         if fleet.uses_newest_times() {
             converted.times = newest_times(&converted.request).await;
         }
         let pending = fleet.change(permit, converted, batch);
-        Ok(PendingReport { pending, notes, durability, arrived })
+        Ok(PendingReport { pending, faults, durability, arrived })
     }
 }
 
@@ -230,9 +230,9 @@ fn read_rows(
     message: &ReportMessage,
     fleet: &Fleet,
     time_max_ms: i64,
-) -> Result<(ConvertedRequest, RowNotes), ServiceError> {
+) -> Result<(ConvertedRequest, Faults), ServiceError> {
     let Payload::Rows { count, from } = message.payload else {
-        return Ok((Request::Fixes(Default::default()).into(), RowNotes::default()));
+        return Ok((Request::Fixes(Default::default()).into(), Faults::new()));
     };
     let drops_measures = message.drops_measures;
     let mut reader =
@@ -248,7 +248,7 @@ impl PendingReport {
     /// The error with which the fleet ended; an error of the log if it failed or has no space. The
     /// message may or may not have been applied.
     pub(super) async fn settled(self) -> Result<Settled, ServiceError> {
-        let Self { mut pending, notes, durability, arrived } = self;
+        let Self { mut pending, faults, durability, arrived } = self;
         let reply = (&mut pending).await?;
         let fleet = pending.fleet();
         if let ChangeReply::Settled { epoch, .. } | ChangeReply::Duplicate { epoch } = reply {
@@ -257,11 +257,17 @@ impl PendingReport {
         fleet.metrics().ack_seconds.observe(arrived.elapsed().as_secs_f64());
         let term = fleet.term();
         Ok(match reply {
-            ChangeReply::Settled { epoch, mut outcome, refused } => {
-                let refused = Box::new(refused);
-                fleet.metrics().count_dropped(&notes.dropped.counts);
+            ChangeReply::Settled { epoch, mut outcome, refused, dropped } => {
                 match outcome.block_error.take() {
-                    None => Settled::Applied { term, epoch, outcome, refused, notes, durability },
+                    None => Settled::Applied {
+                        term,
+                        epoch,
+                        outcome,
+                        refused,
+                        dropped,
+                        faults,
+                        durability,
+                    },
                     Some(error) => Settled::Failed(error.into()),
                 }
             }

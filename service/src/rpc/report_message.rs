@@ -55,7 +55,8 @@ impl ReportMessage {
     /// Reads everything but the rows.
     ///
     /// # Errors
-    /// [`ServiceError::Malformed`], [`ServiceError::Field`] for a producer's name that is too long,
+    /// [`ServiceError::Malformed`], [`ServiceError::Field`] for a producer's name that is too long or
+    /// an option that the payload has not,
     /// [`ServiceError::Limit`] for more rows than a message may have.
     pub(super) fn parse(bytes: Bytes) -> Result<Self, ServiceError> {
         use report_request::{

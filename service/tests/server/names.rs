@@ -136,6 +136,26 @@ async fn new_names_beyond_the_limit_are_refused_and_known_ones_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn dropped_measures_are_numbered_among_refused_names() {
+    let limits = ServerLimits { names_max: 2, ..ServerLimits::default() };
+    let server = Running::start_with(ServerOptions { limits, ..named_options() }).await;
+    let wild = |name, time_ms| v1::Fix { speed_mps: Some(-1.0), ..named(name, time_ms, 1.0, 1.0) };
+    let (too_early, nameless) = (wild("b", 5), wild("", START_MS));
+    let fixes = vec![nameless, wild("a", START_MS), too_early, named("b", START_MS, 2.0, 1.0)];
+    let fixes = [fixes, vec![wild("c", START_MS), wild("b", START_MS + 1)]].concat();
+    let message = v1::ReportRequest { drop_invalid_measures: true, ..rows(fixes) };
+    let ack = report(&mut server.positions().await, vec![message]).await.remove(0);
+    let refused: Vec<_> = ack.refused_rows.iter().map(|row| (row.row, row.reason())).collect();
+    let (name, early, limit) =
+        (RefusalReason::Name, RefusalReason::TimeTooEarly, RefusalReason::NameLimit);
+    assert_eq!(refused, [(0, name), (2, early), (4, limit)]);
+    let dropped: Vec<_> = ack.dropped_measures.iter().map(|measure| measure.row).collect();
+    assert_eq!((dropped, ack.dropped.unwrap().speed), (vec![1, 4, 5], 3));
+    let kept = ack.rows.unwrap();
+    assert_eq!(kept.applied + kept.superseded, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_that_do_not_fit_their_fleet_fail() {
     let server = Running::start_with(named_options()).await;
     let create = v1::CreateFleetRequest { name: "plain".into(), ..Default::default() };
