@@ -166,6 +166,15 @@ impl FixSource for GeoParquetReader {
             TimeForm::Plain => self.rows.times.describe(),
         };
         let mut notes = vec![columns.describe(&time)];
+        let position = match &self.columns.position {
+            Position::Wkb(leaf) => vec![leaf.name.as_str()],
+            Position::Columns(x, y, z) => [Some(x), Some(y), z.as_ref()]
+                .iter()
+                .flatten()
+                .map(|leaf| leaf.name.as_str())
+                .collect(),
+        };
+        notes.extend(columns.describe_unread(&position));
         notes.extend(self.columns.notes.iter().cloned());
         match &self.columns.position {
             Position::Wkb(leaf) if self.rows.builder.has_z() => {

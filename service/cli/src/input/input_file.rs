@@ -61,6 +61,10 @@ pub(super) fn open_stream(
         }
         Format::Nmea => Ok(Box::new(NmeaFixes::new(head.into_input(), shown, options))),
         Format::Csv => {
+            if let Some(kind) = head.binary_kind() {
+                let reason = format!("it is {kind}");
+                return Err(CliError::Input { file: shown.to_owned(), reason });
+            }
             let csv = CsvReader::from_reader(head.into_input(), Path::new(shown), options);
             Ok(Box::new(CsvFixes(csv.map_err(|error| unusable(shown, &error))?)))
         }
@@ -123,6 +127,20 @@ mod tests {
         let opened = open_input("no-such.csv", &FixFileOptions::default());
         let error = opened.err().unwrap().to_string();
         assert_eq!(error.matches("no-such.csv").count(), 1, "{error}");
+    }
+
+    #[test]
+    fn a_file_without_rows_is_named_by_its_kind() {
+        for (bytes, kind) in [
+            (&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], "it is a PNG image"),
+            (b"PK\x03\x04\x14\0\x06\0", "save the table as CSV"),
+            (b"%PDF-1.4\n1 0 obj", "a PDF document"),
+            (b"PAR1\x15\x04\x15\x10", "give the plain file"),
+        ] {
+            let opened = open_stream("a", Box::new(bytes), &FixFileOptions::default());
+            let error = opened.err().unwrap().to_string();
+            assert!(error.contains(kind), "{error}");
+        }
     }
 
     #[test]

@@ -154,7 +154,8 @@ pub(super) struct PointFeature {
     properties: Properties,
 }
 
-/// A point: longitude, then latitude, or x, then y, in metres. Further numbers are ignored.
+/// A point: longitude, then latitude, or x, then y, in metres; then, if the properties have no
+/// altitude, the altitude in metres. Further numbers are ignored.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "ReportedPoint")]
 struct Point {
@@ -222,13 +223,14 @@ impl Reported for Row {
 }
 
 impl Reported for PointFeature {
-    fn into_fix(self) -> Result<v1::Fix, Wrong> {
+    fn into_fix(mut self) -> Result<v1::Fix, Wrong> {
         let object = self.id.or(self.properties.object);
         let object = object.ok_or_else(|| Wrong("id", "missing".to_owned()))?;
-        let [x, y, ..] = self.geometry.coordinates[..] else {
+        let [x, y, ref further @ ..] = self.geometry.coordinates[..] else {
             let why = format!("{} numbers; give two", self.geometry.coordinates.len());
             return Err(Wrong("geometry.coordinates", why));
         };
+        self.properties.altitude_m = self.properties.altitude_m.or(further.first().copied());
         self.properties.fix(object, [x, y]).map_err(|Wrong(name, why)| {
             Wrong(if name == "time" { "properties.time" } else { "properties.time_ms" }, why)
         })
@@ -319,13 +321,15 @@ pub(super) fn one(bytes: &[u8]) -> Result<v1::Fix, Problem> {
 mod tests {
     use super::*;
 
-    const ROW: &str = r#"{"object":"7","time_ms":5,"x":1.5,"y":2,"speed_mps":null,"state":3}"#;
+    const ROW: &str =
+        r#"{"object":"7","time_ms":5,"x":1.5,"y":2,"altitude_m":9,"speed_mps":null,"state":3}"#;
     const FEATURE: &str = r#"{"type":"Feature","id":7,"geometry":{"type":"Point",
         "coordinates":[1.5,2,9]},"properties":{"time_ms":5,"state":3,"colour":"red"}}"#;
 
     #[test]
     fn rows_and_features_are_the_same_fix() {
         let fix = v1::Fix { object: 7, time_ms: 5, x: 1.5, y: 2.0, state: 3, ..v1::Fix::default() };
+        let fix = v1::Fix { altitude_m: Some(9.0), ..fix };
         let collection = format!(r#"{{"type":"FeatureCollection","features":[{FEATURE}]}}"#);
         let array = format!(" [{ROW}]");
         for text in [ROW, FEATURE, &collection, &array] {

@@ -38,6 +38,10 @@ impl CsvHeader {
         if !lines.next_filled(DELIMITERS[0])? {
             return Err(CsvFault::NoHeader);
         }
+        let stated = stated_delimiter(lines.line());
+        if stated.is_some() && !lines.next_filled(DELIMITERS[0])? {
+            return Err(CsvFault::NoHeader);
+        }
         // A quoted name may have line ends.
         while matches!(names(lines.line(), DELIMITERS[0]), Err(CsvFault::OpenQuote))
             && lines.extend()?
@@ -47,7 +51,7 @@ impl CsvHeader {
             return Err(CsvFault::Utf16);
         }
         let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
-        let delimiter = options.delimiter.unwrap_or_else(|| delimiter_of(line));
+        let delimiter = options.delimiter.or(stated).unwrap_or_else(|| delimiter_of(line));
         let names = names(line, delimiter)?;
         if names.len() > CSV_COLUMNS_MAX {
             return Err(CsvFault::TooManyColumns { limit_columns: CSV_COLUMNS_MAX });
@@ -79,6 +83,17 @@ pub fn looks_like_header(line: &[u8]) -> bool {
     ColumnChoice::required_found(&names) >= 2
 }
 
+/// The separator that a first line for Excel states, as in `sep=;`.
+fn stated_delimiter(line: &[u8]) -> Option<u8> {
+    let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii_end();
+    match line.strip_prefix(b"sep=").or(line.strip_prefix(b"SEP="))? {
+        [delimiter] => Some(*delimiter),
+        // A tab is a blank at the end of the line.
+        [] => Some(b'\t'),
+        _ => None,
+    }
+}
+
 /// The separator that gives the most of the required columns, and the most columns.
 fn delimiter_of(line: &[u8]) -> u8 {
     let fit = |delimiter: &u8| {
@@ -89,13 +104,13 @@ fn delimiter_of(line: &[u8]) -> u8 {
     DELIMITERS.into_iter().rev().max_by_key(fit).unwrap_or(b',')
 }
 
-/// The names of the columns. Bytes that are not UTF-8 are replaced, since columns with such names
-/// need not be read.
+/// The names of the columns. Names that are not UTF-8 are read as Latin-1.
 fn names(line: &[u8], delimiter: u8) -> Result<Vec<String>, CsvFault> {
     let mut names = Vec::new();
     let split = split_quoted(line, delimiter, |_, field| {
-        let name = String::from_utf8_lossy(field.bytes);
-        let name = if field.is_doubled { name.replace("\"\"", "\"") } else { name.into_owned() };
+        let name = std::str::from_utf8(field.bytes).map(str::to_owned);
+        let name = name.unwrap_or_else(|_| field.bytes.iter().copied().map(char::from).collect());
+        let name = if field.is_doubled { name.replace("\"\"", "\"") } else { name };
         names.push(name.trim().to_owned());
     })?;
     match split {

@@ -109,6 +109,7 @@ impl CsvReader {
     pub fn describe(&self) -> Vec<String> {
         let header = &self.values.header;
         let mut notes = vec![header.columns.describe(&self.values.times.describe())];
+        notes.extend(header.columns.describe_unread(&[]));
         notes.extend(self.values.object.as_ref().map(|object| object_default_note(object)));
         if header.has_decimal_commas() {
             notes.push(match header.delimiter {

@@ -39,6 +39,8 @@ pub struct ColumnChoice {
     pub altitude_unit: AltitudeUnit,
     /// True if numbers of objects are hexadecimal.
     pub is_hexadecimal: bool,
+    /// The names of the columns that are not read.
+    unread: Vec<String>,
 }
 
 /// Why the columns of a file cannot be read.
@@ -237,7 +239,13 @@ impl ColumnChoice {
         let is_hexadecimal = HEXADECIMAL_NAMES.contains(&squeezed_name(FixField::Object).as_str());
         let date = names.iter().position(|name| DATE_NAMES.contains(&squeezed(name).as_str()));
         let date = date.filter(|index| !named(&columns, *index));
+        let is_read = |index: usize| named(&columns, index) || date.as_ref() == Some(&index);
+        let unread: Vec<String> = (0..names.len())
+            .filter(|index| !is_read(*index) && !names[*index].is_empty())
+            .map(|index| names[index].clone())
+            .collect();
         Ok(Self {
+            unread,
             time_unit: options.time_unit.or(TimeUnit::of_suffix(suffix(FixField::Time))),
             speed_unit: options
                 .speed_unit
@@ -258,6 +266,14 @@ impl ColumnChoice {
     pub(crate) fn required_found(names: &[String]) -> usize {
         let is_found = |field: &FixField| names.iter().any(|name| compare(*field, name).is_some());
         FixField::REQUIRED.iter().filter(|field| is_found(field)).count()
+    }
+
+    /// Says which columns are not read, besides `also_read`; `None` if all are.
+    #[must_use]
+    pub fn describe_unread(&self, also_read: &[&str]) -> Option<String> {
+        let unread = self.unread.iter().filter(|name| !also_read.contains(&name.as_str()));
+        let unread: Vec<_> = unread.cloned().collect();
+        (!unread.is_empty()).then(|| format!("ignored columns: {}", shown(&unread)))
     }
 
     /// Leaves out a column that is not required.
@@ -304,9 +320,16 @@ impl ColumnChoice {
     }
 }
 
-/// The names of the columns for a message.
+/// The names of the columns for a message, without characters that control a terminal.
 fn shown(names: &[String]) -> String {
-    let first: Vec<_> = names.iter().take(SHOWN_MAX).map(|name| format!("`{name}`")).collect();
+    let printed = |name: &String| {
+        let escaped = name.chars().map(|c| match c {
+            c if c.is_control() => c.escape_default().to_string(),
+            c => c.to_string(),
+        });
+        format!("`{}`", escaped.collect::<String>())
+    };
+    let first: Vec<_> = names.iter().take(SHOWN_MAX).map(printed).collect();
     let more = if names.len() > SHOWN_MAX { ", ..." } else { "" };
     format!("{}{more}", first.join(", "))
 }
@@ -321,6 +344,18 @@ mod tests {
             .map_err(|fault| fault.to_string())?;
         let unit = found.time_unit.map_or_else(String::new, |unit| unit.to_string());
         Ok(found.describe(&unit))
+    }
+
+    #[test]
+    fn columns_that_are_not_read_are_named_without_control_characters() {
+        let names = ["id", "t_ms", "lon", "lat", "a\u{1b}[31m", "", "b"].map(str::to_owned);
+        let of = |names: &[String]| {
+            ColumnChoice::find(names, &FixFileOptions::default(), &FixField::REQUIRED).unwrap()
+        };
+        let expected = "ignored columns: `a\\u{1b}[31m`, `b`";
+        assert_eq!(of(&names).describe_unread(&[]).unwrap(), expected);
+        assert_eq!(of(&names).describe_unread(&["b"]).unwrap(), "ignored columns: `a\\u{1b}[31m`");
+        assert_eq!(of(&names[..4]).describe_unread(&[]), None);
     }
 
     #[test]

@@ -123,12 +123,27 @@ const NAMES: [(FixField, &str, &[&str]); FixField::COUNT] = [
             "long",
             "gpslongitude",
             "gpslon",
+            "gpslng",
+            "gpslong",
+            "locationlongitude",
             "locationlong",
             "locationlon",
             "locationlng",
             "positionlongitude",
             "positionlong",
+            "positionlon",
+            "positionlng",
+            "geolongitude",
             "geolon",
+            "geolng",
+            "geolong",
+            "poslon",
+            "poslng",
+            "poslong",
+            "lastlon",
+            "lastlng",
+            "lastlong",
+            "decimallongitude",
             "longitudewgs84",
             "x",
             "xcoord",
@@ -144,10 +159,15 @@ const NAMES: [(FixField, &str, &[&str]); FixField::COUNT] = [
             "latitude",
             "gpslatitude",
             "gpslat",
+            "locationlatitude",
             "locationlat",
             "positionlatitude",
             "positionlat",
+            "geolatitude",
             "geolat",
+            "poslat",
+            "lastlat",
+            "decimallatitude",
             "latitudewgs84",
             "y",
             "ycoord",
@@ -264,6 +284,22 @@ pub(super) fn squeezed(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_coordinates_come_in_pairs() {
+        let (xs, ys) = (FixField::X.column_names(), FixField::Y.column_names());
+        for y in ys.iter().filter(|name| name.contains("lat")) {
+            let pair = |part: &str| y.replacen("latitude", "longitude", 1).replacen("lat", part, 1);
+            let of = ["lon", "lng", "long"].map(pair);
+            let expected = if y.contains("latitude") { &of[..1] } else { &of[..] };
+            assert!(expected.iter().all(|x| xs.contains(&x.as_str())), "{y}: {expected:?}");
+        }
+        for x in xs.iter().filter(|name| name.contains("lon")) {
+            let short = x.replacen("longitude", "latitude", 1);
+            let short = short.replacen("long", "lat", 1).replacen("lon", "lat", 1);
+            assert!(ys.contains(&short.as_str()), "{x}: {short}");
+        }
+    }
 
     #[test]
     fn names_are_squeezed_and_belong_to_one_field() {

@@ -138,7 +138,8 @@ impl TimeReader {
         let is_slashed =
             moment.get(4..8).is_some_and(|rest| rest.starts_with('/') && rest.ends_with('/'));
         let dashed = if is_slashed { moment.replacen('/', "-", 2) } else { moment.to_owned() };
-        let pieces = Pieces::parse(&dashed).map_err(|_| not_a_time())?;
+        let joined = with_joined_zone(&dashed);
+        let pieces = Pieces::parse(joined.as_ref().unwrap_or(&dashed)).map_err(|_| not_a_time())?;
         let offset = match (pieces.to_numeric_offset(), pieces.time_zone_annotation()) {
             (Some(offset), _) => offset,
             (None, None) => {
@@ -223,6 +224,17 @@ fn compact(text: &str) -> Option<String> {
     is_compact.then(|| format!("{}T{}", &text[..8], &text[8..]))
 }
 
+/// A time whose zone follows a blank, or has a name of UTC, as ISO 8601 has it; `None` for any other
+/// text.
+fn with_joined_zone(text: &str) -> Option<String> {
+    let (moment, zone) = text.rsplit_once(' ')?;
+    match zone {
+        "UTC" | "GMT" | "Z" => Some(format!("{moment}Z")),
+        _ if zone.starts_with(['+', '-']) => Some(format!("{moment}{zone}")),
+        _ => None,
+    }
+}
+
 /// A time of day with its date; `None` for any other text.
 fn with_date(date: &str, text: &str) -> Option<String> {
     match text.find(':') {
@@ -261,6 +273,11 @@ mod tests {
             "2026-11-25T07:00:00",
             "2026-11-25 07:00",
             "20261125T070000Z",
+            "2026-11-25 07:00:00 UTC",
+            "2026-11-25 07:00:00.000000 GMT",
+            "2026-11-25T07:00:00 Z",
+            "2026-11-25 08:00:00 +0100",
+            "2026-11-25 02:00 -05:00",
             "2026/11/25 07:00:00",
             "2026/11/25 07:00:00+00",
             "20261125070000",

@@ -215,6 +215,8 @@ fn quotes_and_separators_of_other_programs_are_read() {
         "object_id\tt_ms\tlon\tlat\n1\t10\t1.5\t2.5\n2\t10\t1\t2",
         "\u{feff}\"object_id\"|\"t_ms\"|\"lon\"|\"lat\"\n1|10|1.5|2.5\n2|10|1|2",
         "MMSI,TimeStamp_ms,Longitude,Latitude\n000000001,10,1.5,2.5\n2.0,10,1,2\n",
+        "sep=;\r\nobject_id;t_ms;lon;lat;a,b,c,d,e,f,g\r\n1;10;1,5;2,5;\r\n2;10;1;2;",
+        "\u{feff}sep=\t\nobject_id\tt_ms\tlon\tlat\n1\t10\t1.5\t2.5\n2\t10\t1\t2",
     ] {
         assert_eq!(objects(text), [1, 2], "{text}");
     }
@@ -224,6 +226,17 @@ fn quotes_and_separators_of_other_programs_are_read() {
     let fix = reader.next().unwrap().unwrap();
     assert_eq!((fix.object, fix.x), (7, 1.5));
     assert_eq!(reader.describe()[1], "the separator is `!`");
+}
+
+#[test]
+fn names_of_columns_that_are_not_utf8_are_latin1() {
+    let columns = vec!["x=Längengrad".parse().unwrap(), "y=Höhe".parse().unwrap()];
+    let options = FixFileOptions { columns, ..FixFileOptions::default() };
+    let bytes = std::io::Cursor::new(b"id,t_ms,L\xe4ngengrad,H\xf6he,\xfc\n7,1,1.5,2,\n");
+    let mut reader = CsvReader::from_reader(bytes, Path::new("a"), &options).unwrap();
+    let fix = reader.next().unwrap().unwrap();
+    assert_eq!((fix.object, fix.x, fix.y), (7, 1.5, 2.0));
+    assert_eq!(reader.describe()[1], "ignored columns: `ü`");
 }
 
 #[test]

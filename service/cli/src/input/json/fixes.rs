@@ -121,6 +121,7 @@ impl<R: BufRead + Send> FixSource for JsonFixes<R> {
         let rows = &self.rows;
         let described = rows.columns.as_ref().map(|of| of.describe(&rows.times.describe()));
         let mut notes: Vec<_> = described.into_iter().collect();
+        notes.extend(rows.columns.as_ref().and_then(|of| of.describe_unread(&[])));
         notes.extend(rows.geometry.as_ref().map(|name| {
             let altitude = if rows.builder.has_z() { " and altitude" } else { "" };
             format!("position{altitude} = {name}")
