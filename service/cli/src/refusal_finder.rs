@@ -141,8 +141,9 @@ impl RefusalFinder {
                     "too far after the clock of the server".to_owned()
                 };
                 let looks = match TimeUnit::of(fix.time_ms as f64) {
-                    Some(TimeUnit::Milliseconds) | None => String::new(),
+                    Some(TimeUnit::Milliseconds) => String::new(),
                     Some(unit) => format!("; as milliseconds it looks like {}", unit.word()),
+                    None => explain_factor(fix.time_ms),
                 };
                 (fix.time_ms.to_string(), format!("{} is {bound}{looks}", rfc3339(fix.time_ms)))
             }
@@ -195,6 +196,21 @@ impl RefusalFinder {
         };
         (value.to_string(), format!("it must be {min} to {max}{looks}"))
     }
+}
+
+/// Guesses that a time was read in a unit that is too small, as seconds in nanoseconds.
+fn explain_factor(time_ms: i64) -> String {
+    let mut factors = [1_000_000, 1_000_000_000].into_iter();
+    let is_likely = |factor: &i64| {
+        let time = time_ms.checked_mul(*factor).map(|time_ms| TimeUnit::of(time_ms as f64));
+        time == Some(Some(TimeUnit::Milliseconds))
+    };
+    factors.find(is_likely).map_or_else(String::new, |factor| {
+        format!(
+            "; its unit may be wrong (--time-unit): times {factor} it is {}",
+            rfc3339(time_ms * factor)
+        )
+    })
 }
 
 #[cfg(test)]
@@ -251,5 +267,17 @@ mod tests {
         assert_eq!((found[1].value.as_str(), found[2].value.as_str()), ("120", "601234567"));
         assert_eq!(found[1].detail, "it must be -90 to 90; x and y look swapped");
         assert!(rows.sent.is_empty() && rows.rows_sent() == 4);
+    }
+
+    #[test]
+    fn a_time_in_a_unit_that_is_too_small_is_guessed() {
+        // Seconds read as microseconds and as nanoseconds.
+        for (time_ms, factor) in [(1_795_590, 1_000_000), (1_795, 1_000_000_000)] {
+            let guess = explain_factor(time_ms);
+            assert!(guess.contains(&format!("times {factor} it is 2026-11-")), "{guess}");
+        }
+        for time_ms in [0, -5, 30, i64::MAX, i64::MIN] {
+            assert_eq!(explain_factor(time_ms), "");
+        }
     }
 }
