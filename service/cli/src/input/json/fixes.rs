@@ -11,7 +11,7 @@ use shoal_table::{
     ColumnChoice, ColumnOverride, ColumnsFault, FixField, FixFileOptions, TimeReader,
 };
 
-use super::items::{Item, ItemFault, JsonItems};
+use super::items::{Item, ItemFault, JsonItems, check_crs_of};
 use super::lists::{Around, Element, elements};
 use super::row::{Geometry, JsonRow, Point};
 use crate::input::fix_builder::{FieldFault, FixBuilder, RowValues};
@@ -20,8 +20,6 @@ use crate::input::input_file::column_hint;
 
 /// Maximum number of names of members that are remembered.
 const NAMES_MAX: usize = 1_000;
-/// Elements of a list that are searched for a position, which tells that they are rows.
-const ELEMENTS_SEARCHED: usize = 16;
 
 /// The rows of a JSON file.
 pub(in crate::input) struct JsonFixes<R> {
@@ -29,6 +27,17 @@ pub(in crate::input) struct JsonFixes<R> {
     /// The rows of the list within the last object, the next one last.
     elements: Vec<Element>,
     rows: JsonRows,
+}
+
+/// What the objects of a file are.
+#[derive(Debug, PartialEq, Eq)]
+enum Form {
+    /// Not known before the first object with a position, or with a list of such objects.
+    Unknown,
+    /// Rows.
+    Rows,
+    /// Objects with rows in the list at this path.
+    Lists(String),
 }
 
 /// How the objects of a file are read.
@@ -47,9 +56,8 @@ struct JsonRows {
     is_position_named: bool,
     /// The member with the geometry of the first row that has one.
     geometry: Option<String>,
-    /// The list whose elements are rows.
-    list: Option<String>,
-    /// The names of the other members of the objects around it.
+    form: Form,
+    /// The names of the other members of the object around a list of rows.
     outside: Vec<String>,
 }
 
@@ -71,7 +79,7 @@ impl<R: BufRead> JsonFixes<R> {
                 .any(|column| matches!(column.field, FixField::X | FixField::Y)),
             times: TimeReader::new(options.time_unit, options),
             geometry: None,
-            list: None,
+            form: Form::Unknown,
             outside: Vec::new(),
         };
         Self { items: JsonItems::new(input), elements: Vec::new(), rows }
@@ -83,8 +91,7 @@ impl<R: BufRead> JsonFixes<R> {
             return Some((element.line, Ok(element)));
         }
         let Item { line, text } = self.items.next()?;
-        let element =
-            |text: &[u8]| Element { line, text: text.to_vec(), around: Around::default() };
+        let element = |text: &[u8]| Element { line, text: text.to_vec(), around: None };
         Some((line, text.map(element).map_err(|fault: ItemFault| fault.to_string())))
     }
 }
@@ -104,14 +111,26 @@ impl<R: BufRead + Send> FixSource for JsonFixes<R> {
                 }
             };
             let mut row = object.as_object().map(JsonRow::of).unwrap_or_default();
-            if let Some(list) = self.rows.list_of_rows(&row) {
-                let around = self.rows.enter(&list, &row, &element.around);
-                // Only the words for NaN, which are changed, may be missing in the parsed text.
-                let text = without_nan(&element.text).unwrap_or(element.text);
-                self.elements.extend(elements(&text, &list, line, &around).into_iter().rev());
-                continue;
-            }
-            row.add_around(&element.around);
+            let Some(around) = &element.around else {
+                let list = self.rows.list_of(&object, &row);
+                self.items.may_have_lists = self.rows.form != Form::Rows;
+                match list {
+                    Ok(None) => {}
+                    Ok(Some(list)) => {
+                        let around = self.rows.enter(&list, &row);
+                        let text = without_nan(&element.text).unwrap_or(element.text);
+                        self.elements = elements(&text, &list, line, &around);
+                        self.elements.reverse();
+                        continue;
+                    }
+                    Err(reason) => {
+                        return Some(Err(self.rows.builder.describe_part(line, "JSON", &reason)));
+                    }
+                }
+                let fix = self.rows.fix(&row, line, ids);
+                return Some(fix.map_err(|fault| self.rows.builder.describe(line, fault)));
+            };
+            row.add_around(around);
             let fix = self.rows.fix(&row, line, ids);
             return Some(fix.map_err(|fault| self.rows.builder.describe(line, fault)));
         }
@@ -126,7 +145,9 @@ impl<R: BufRead + Send> FixSource for JsonFixes<R> {
             let altitude = if rows.builder.has_z() { " and altitude" } else { "" };
             format!("position{altitude} = {name}")
         }));
-        notes.extend(rows.list.as_ref().map(|list| format!("rows = elements of the list {list}")));
+        if let Form::Lists(list) = &rows.form {
+            notes.push(format!("rows = elements of the list {list}"));
+        }
         rows.builder.summary(notes)
     }
 }
@@ -172,22 +193,57 @@ impl JsonRows {
         builder.fix(values, line, ids)
     }
 
-    /// The path of the list whose elements are the rows, if the object has no position itself.
-    fn list_of_rows(&self, row: &JsonRow<'_>) -> Option<String> {
-        let has_list = row.members.iter().any(|(_, json)| json.is_array());
-        if !has_list || self.has_position(row) {
-            return None;
+    /// The path of the list with the rows of an object; `None` if the object is a row.
+    ///
+    /// # Errors
+    /// It has neither a position nor the list; several lists have positions; its positions are not
+    /// longitude and latitude.
+    fn list_of(&mut self, object: &Json, row: &JsonRow<'_>) -> Result<Option<String>, String> {
+        if self.form == Form::Rows {
+            return Ok(None);
         }
-        let is_list_of_rows = |(name, json): &&(String, &Json)| {
-            let Some(list) = json.as_array() else { return false };
-            // A list that had rows may be empty later.
-            (list.is_empty() && self.list.as_ref() == Some(name))
-                || list.iter().take(ELEMENTS_SEARCHED).filter_map(Json::as_object).any(|element| {
-                    let row = JsonRow::of(element);
-                    self.has_position(&row) || self.list_of_rows(&row).is_some()
-                })
+        if object["type"] == "Feature" || self.has_position(row) {
+            if self.form == Form::Unknown {
+                self.form = Form::Rows;
+            }
+            return Ok(None);
+        }
+        let mut lists = row.members.iter().filter(|(_, json)| json.is_array()).peekable();
+        let has_list = lists.peek().is_some();
+        let with_rows: Vec<&str> =
+            lists.filter(|(_, json)| self.has_rows(json)).map(|(name, _)| name.as_str()).collect();
+        let list = match (&self.form, with_rows.as_slice()) {
+            // In a file of rows it is one without a position.
+            (Form::Unknown, []) if !has_list => return Ok(None),
+            (Form::Unknown, []) => {
+                return Err("it has no position, and no list of objects with one".to_owned());
+            }
+            (Form::Unknown, [list]) => (*list).to_owned(),
+            (Form::Lists(list), of) if of.iter().all(|name| name == list) => {
+                let is_there = |(name, json): &(String, &Json)| name == list && json.is_array();
+                if !row.members.iter().any(is_there) {
+                    return Err(format!("it has no list `{list}`"));
+                }
+                list.clone()
+            }
+            (_, several) => {
+                return Err(format!(
+                    "its lists `{}` have positions, and one would be read; jq -c '.[\"{}\"][]' \
+                     extracts the rows of one",
+                    several.join("`, `"),
+                    several[0],
+                ));
+            }
         };
-        row.members.iter().find(is_list_of_rows).map(|(name, _)| name.clone())
+        check_crs_around(object, &list).map_err(|fault| fault.to_string())?;
+        self.form = Form::Lists(list.clone());
+        Ok(Some(list))
+    }
+
+    /// True for a list in which an object has a position.
+    fn has_rows(&self, json: &Json) -> bool {
+        let mut objects = json.as_array().into_iter().flatten().filter_map(Json::as_object);
+        objects.any(|object| self.has_position(&JsonRow::of(object)))
     }
 
     fn has_position(&self, row: &JsonRow<'_>) -> bool {
@@ -196,7 +252,8 @@ impl JsonRows {
             let column = self.columns.as_ref().and_then(|columns| columns.column(field));
             column.is_some_and(|column| row.value(&column.name).is_some())
         };
-        if row.geometry.is_some() || position.into_iter().all(has_chosen) {
+        let has_point = row.geometry.as_ref().is_some_and(|geometry| geometry.point.is_ok());
+        if has_point || position.into_iter().all(has_chosen) {
             return true;
         }
         let mut options = self.options.clone();
@@ -206,17 +263,12 @@ impl JsonRows {
     }
 
     /// Begins to read the elements of a list; returns the members around it that the user names.
-    fn enter(&mut self, list: &str, row: &JsonRow<'_>, around: &Around) -> Around {
-        self.list = Some(list.to_owned());
-        let others = row.members.iter().filter(|(_, json)| !json.is_array());
+    fn enter(&mut self, list: &str, row: &JsonRow<'_>) -> Around {
+        let others = row.members.iter().filter(|(name, json)| name != list && !json.is_array());
         self.outside = others.clone().map(|(name, _)| name.clone()).take(NAMES_MAX).collect();
         let is_named = |name: &str| self.options.columns.iter().any(|column| column.name == name);
         let named = others.filter(|(name, _)| is_named(name));
-        let mut members: Vec<_> =
-            named.map(|(name, json)| (name.clone(), (*json).clone())).collect();
-        let outer = around.iter().filter(|(name, _)| row.value(name).is_none());
-        members.extend(outer.cloned());
-        Around::new(members)
+        Around::new(named.map(|(name, json)| (name.clone(), (*json).clone())).collect())
     }
 
     /// Chooses members by the names so far, if this row has new ones or its position is elsewhere.
@@ -260,8 +312,8 @@ impl JsonRows {
                     ColumnsFault::Missing { field, .. } => field,
                     _ => FixField::Object,
                 };
-                let outside = match (&self.list, self.outside.as_slice()) {
-                    (Some(list), [_, ..]) => format!(
+                let outside = match (&self.form, self.outside.as_slice()) {
+                    (Form::Lists(list), [_, ..]) => format!(
                         "; members of the object around the list `{list}` can be named too: `{}`",
                         self.outside.join("`, `"),
                     ),
@@ -286,6 +338,17 @@ impl JsonRows {
 
 /// Why an element of a list is no row.
 const NO_OBJECT: &str = "it is no JSON object";
+
+/// Checks the reference system of the objects around the list at a path.
+fn check_crs_around(object: &Json, list: &str) -> Result<(), ItemFault> {
+    let mut around = object;
+    check_crs_of(around)?;
+    for name in list.split('.') {
+        around = &around[name];
+        check_crs_of(around)?;
+    }
+    Ok(())
+}
 
 /// Parses an object. Python writes NaN and infinities, which JSON has not: they are null.
 fn parse(text: &[u8]) -> Result<Json, String> {
@@ -427,18 +490,46 @@ mod tests {
     }
 
     #[test]
-    fn lists_within_lists_are_rows_and_a_row_keeps_its_own_list() {
-        let text = "{\"data\":{\"lines\":[{\"line\":1,\"cars\":[{\"id\":5,\"t_ms\":1,\"lat\":2,\"lon\":3}]},{\"line\":2,\"cars\":\n[{\"id\":6,\"t_ms\":1,\"lat\":2,\"lon\":3,\"line\":9}]}]}}\n\
-            {\"id\":7,\"t_ms\":1,\"lat\":2,\"lon\":3,\"cars\":[{\"id\":8,\"t_ms\":1,\"lat\":2,\"lon\":3}]}";
-        let (rows, faults, _) = read(text, &FixFileOptions::default(), IdKind::Numbers);
-        let found: Vec<_> = rows.iter().map(|row| (row.fix.object, row.place)).collect();
-        assert_eq!((found, faults), (vec![(5, 1), (6, 2), (7, 3)], vec![]));
-        let options = FixFileOptions {
-            columns: vec!["object=line".parse().unwrap()],
-            ..FixFileOptions::default()
+    fn the_first_object_tells_whether_rows_are_in_lists() {
+        let row = |id: u64| format!("{{\"id\":{id},\"t_ms\":1,\"lat\":2,\"lon\":3}}");
+        let objects = |text: &str| {
+            let (rows, faults, _) = read(text, &FixFileOptions::default(), IdKind::Numbers);
+            let rows: Vec<_> = rows.iter().map(|row| (row.fix.object, row.place)).collect();
+            (rows, faults)
         };
-        let (rows, _, _) = read(text, &options, IdKind::Numbers);
-        assert_eq!(rows.iter().map(|row| row.fix.object).collect::<Vec<_>>(), [1, 9]);
+        // A row without a position keeps its list, and so does one with a position.
+        let stops = format!("{{\"id\":8,\"t_ms\":1,\"stops\":[{}]}}", row(1));
+        let (rows, faults) = objects(&format!("{}\n{stops}\n{}", row(7), row(9)));
+        assert_eq!(rows, [(7, 1), (9, 3)]);
+        assert_eq!(faults, ["a.json, line 2, lon: there is no position"]);
+        let own = "{\"id\":7,\"t_ms\":1,\"lat\":2,\"lon\":3,\"cars\":[{\"id\":8,\"t_ms\":1,\"lat\":2,\"lon\":3}]}";
+        assert_eq!(objects(own), (vec![(7, 1)], vec![]));
+        // The list may be nested, have elements without a position, and be empty.
+        let blank = "{\"id\":5}";
+        let list = |of: &str| format!("{{\"time\":9,\"data\":{{\"cars\":[{of}]}}}}\n");
+        let many = format!("{}{},{}", format!("{blank},").repeat(30), row(1), row(2));
+        let text =
+            [list(""), list(&many), list(""), list(blank), row(3) + "\n{\"data\":7}"].concat();
+        let (rows, faults) = objects(&text);
+        assert_eq!((rows, faults.len()), (vec![(1, 2), (2, 2), (3, 5)], 33));
+        let neither = "a.json, line 1, JSON: it has no position, and no list of objects with one";
+        assert_eq!(
+            (faults[0].as_str(), faults[32].as_str()),
+            (neither, "a.json, line 6, JSON: it has no list `data.cars`")
+        );
+        // Two lists with positions are told, not guessed at.
+        let two = format!("{{\"buses\":[{}],\"trains\":[{}]}}\n", row(1), row(2));
+        let one = format!("{{\"buses\":[{}],\"trains\":[]}}\n", row(3));
+        let (rows, faults) = objects(&[two.as_str(), &one, &two].concat());
+        assert_eq!((rows, faults.len()), (vec![(3, 2)], 2));
+        assert!(faults.iter().all(|fault| fault.contains("`buses`, `trains` have positions")));
+        // Another reference system, and a feature, are no lists of rows.
+        let crs = "\"crs\":{\"properties\":{\"name\":\"EPSG:3857\"}}";
+        let (rows, faults) = objects(&format!("{{\"d\":{{{crs},\"features\":[{}]}}}}", row(1)));
+        assert!(rows.is_empty() && faults[0].contains("EPSG:3857"), "{faults:?}");
+        let feature = format!("{{\"type\":\"Feature\",\"properties\":{{\"track\":[{}]}}}}", row(1));
+        let (rows, faults) = objects(&feature);
+        assert_eq!((rows.len(), faults.len()), (0, 1));
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! record separator before each), or they are the elements of an array or of the member `features`
 //! of an object (GeoJSON, RFC 7946). Memory is bounded by one object.
 //!
-//! An object that is cut is a fault, and the next one is read if it begins its line, unless it may be
-//! an element of a list of objects in the one that is cut. An object within a list that is indented
-//! may take the rest of the list with it.
+//! An object that is cut is a fault, and the next one is read if it begins its line. In a file whose
+//! objects have their rows in a list it may also be an element of the one that is cut. An object
+//! within a list that is indented may take the rest of the list with it.
 
 use std::io::{self, BufRead};
 
@@ -14,6 +14,8 @@ use serde_json::Value as Json;
 
 use crate::geoparquet::is_wgs84;
 
+/// Maximum depth of lists and objects within an object that can be parsed.
+const DEPTH_MAX: u32 = 128;
 /// Maximum bytes of an object.
 const ITEM_BYTES_MAX: usize = 4 << 20;
 /// Precedes each text of a sequence (RFC 7464).
@@ -98,6 +100,8 @@ pub(super) struct JsonItems<R> {
     is_line_start: bool,
     /// True after a fault within a list, whose rest is then no fault of its own.
     is_after_fault: bool,
+    /// Whether objects may have a list with an object at the begin of a line.
+    pub(super) may_have_lists: bool,
     is_at_end: bool,
 }
 
@@ -110,6 +114,7 @@ impl<R: BufRead> JsonItems<R> {
             line: 1,
             is_line_start: true,
             is_after_fault: false,
+            may_have_lists: true,
             is_at_end: false,
         }
     }
@@ -218,8 +223,9 @@ impl<R: BufRead> JsonItems<R> {
 
     /// Reads an object after its brace.
     fn rest_of_object(&mut self) -> Result<Scanned, ItemFault> {
-        // The open brackets, and the last two bytes outside texts that are no blanks.
-        let (mut open, mut last) = (vec![b'{'], [0, b'{']);
+        // A bit for each open bracket of the first levels, set for a list, the innermost last; and the
+        // last two bytes outside texts that are no blanks.
+        let (mut depth, mut lists, mut last) = (1_u32, 0_u128, [0, b'{']);
         let (mut is_text, mut is_escaped) = (false, false);
         let (mut text_start, mut text) = (0, 0..0);
         let (mut is_too_long, mut is_no_collection) = (false, false);
@@ -227,7 +233,11 @@ impl<R: BufRead> JsonItems<R> {
             if is_text && byte == b'\n' {
                 return Err(ItemFault::OpenText);
             }
-            let is_element = open.last() == Some(&b'[') && (last[1] == b'[' || last == *b"},");
+            let is_in_list = depth <= DEPTH_MAX && lists & 1 == 1;
+            let is_element = self.may_have_lists
+                && self.list == List::Sequence
+                && is_in_list
+                && (last[1] == b'[' || last == *b"},");
             if self.is_line_start && (byte == RECORD_SEPARATOR || byte == b'{' && !is_element) {
                 return Err(ItemFault::NotClosed);
             }
@@ -252,10 +262,7 @@ impl<R: BufRead> JsonItems<R> {
             }
             match byte {
                 b'"' => (is_text, text_start) = (true, at + 1),
-                b'[' if open.len() == 1
-                    && !is_no_collection
-                    && self.is_features(text.clone(), at) =>
-                {
+                b'[' if depth == 1 && !is_no_collection && self.is_features(text.clone(), at) => {
                     let members = [self.item.as_slice(), b"]}"].concat();
                     if is_collection(&members) {
                         check_crs(&members)?;
@@ -263,13 +270,23 @@ impl<R: BufRead> JsonItems<R> {
                     }
                     // Asked once, since an object may have the member many times.
                     is_no_collection = true;
-                    open.push(byte);
+                    (depth, lists) = (depth + 1, lists << 1 | 1);
                 }
-                b'{' | b'[' => open.push(byte),
-                b'}' | b']' => drop(open.pop()),
+                b'{' | b'[' => {
+                    depth += 1;
+                    if depth <= DEPTH_MAX {
+                        lists = lists << 1 | u128::from(byte == b'[');
+                    }
+                }
+                b'}' | b']' => {
+                    if depth <= DEPTH_MAX {
+                        lists >>= 1;
+                    }
+                    depth -= 1;
+                }
                 _ => {}
             }
-            if open.is_empty() {
+            if depth == 0 {
                 return if is_too_long { Err(ItemFault::TooLong) } else { Ok(Scanned::Object) };
             }
         }
@@ -295,9 +312,13 @@ fn is_collection(text: &[u8]) -> bool {
     }
 }
 
-/// Checks the member `crs` of a collection (GeoJSON 2008).
+/// As [`check_crs_of`], of the text of an object.
 fn check_crs(text: &[u8]) -> Result<(), ItemFault> {
-    let members: Json = serde_json::from_slice(text).unwrap_or_default();
+    check_crs_of(&serde_json::from_slice(text).unwrap_or_default())
+}
+
+/// Checks the member `crs` of a collection (GeoJSON 2008).
+pub(super) fn check_crs_of(members: &Json) -> Result<(), ItemFault> {
     let crs = &members["crs"];
     match crs["properties"]["name"].as_str() {
         _ if crs.is_null() => Ok(()),

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
-/// Members of the objects around a list, by their paths.
+/// Members of the object around a list, by their paths.
 pub(super) type Around = Arc<Vec<(String, Json)>>;
 
-/// An element of a list of rows.
+/// An object, or an element of a list of rows.
 #[derive(Clone, Debug)]
 pub(super) struct Element {
     /// The line on which it begins.
     pub(super) line: u64,
     pub(super) text: Vec<u8>,
-    /// The members of the objects around the list that the user names.
-    pub(super) around: Around,
+    /// The members of the object around the list that the user names; `None` for an object that is in
+    /// no list.
+    pub(super) around: Option<Around>,
 }
 
 /// The elements of the list at `path` in the object `text`, which begins on `line`; none if there is
@@ -30,7 +31,7 @@ pub(super) fn elements(text: &[u8], path: &str, line: u64, around: &Around) -> V
         let at = raw.as_ptr().addr() - text.as_ptr().addr();
         line += text[from..at].iter().filter(|byte| **byte == b'\n').count() as u64;
         from = at;
-        Element { line, text: raw.to_vec(), around: around.clone() }
+        Element { line, text: raw.to_vec(), around: Some(around.clone()) }
     };
     list.unwrap_or_default().into_iter().map(element).collect()
 }

@@ -72,10 +72,11 @@ impl<'json> JsonRow<'json> {
         }
     }
 
-    /// Adds the members of objects around the row that it has not itself.
+    /// Adds the members of the object around the row that it has not itself.
     pub(super) fn add_around(&mut self, around: &'json [(String, Json)]) {
         for (name, json) in around {
             if self.value(name).is_none() {
+                self.members.retain(|(member, _)| member != name);
                 self.members.push((name.clone(), json));
             }
         }
