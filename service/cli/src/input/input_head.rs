@@ -15,16 +15,20 @@ const HEAD_LINES: usize = 3;
 const HEAD_BYTES_MIN: usize = 16;
 
 /// The first bytes of files without rows that are taken for tables, and what to say of them.
-const BINARY_KINDS: [(&[u8], &str); 9] = [
+const BINARY_KINDS: [(&[u8], &str); 10] = [
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"GIF89a", "a GIF image"),
+    (b"GIF87a", "a GIF image"),
     (b"%PDF-", "a PDF document"),
     (b"PK\x03\x04", "a ZIP archive, as .xlsx and .kmz are; extract it, or save the table as CSV"),
     (b"\xd0\xcf\x11\xe0", "a document of an old Office program; save the table as CSV"),
     (b"SQLite format 3\0", "an SQLite database; export the table as CSV"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd; decompress it first"),
-    (b"PAR1\x15", "Parquet within gzip or from a pipe; give the plain file, which is read at places"),
+    (
+        b"PAR1\x15",
+        "Parquet within gzip or from a pipe; give the plain file, which is read at places",
+    ),
 ];
 
 /// Format of an input that is read from its begin to its end.

@@ -202,7 +202,14 @@ impl JsonRows {
         if self.form == Form::Rows {
             return Ok(None);
         }
-        if object["type"] == "Feature" || self.has_position(row) {
+        let known = match &self.form {
+            Form::Lists(list) => Some(list.clone()),
+            Form::Unknown | Form::Rows => None,
+        };
+        let is_known =
+            |(name, json): &(String, &Json)| known.as_ref() == Some(name) && json.is_array();
+        let has_known = row.members.iter().any(is_known);
+        if !has_known && (object["type"] == "Feature" || self.has_position(row)) {
             if self.form == Form::Unknown {
                 self.form = Form::Rows;
             }
@@ -212,26 +219,27 @@ impl JsonRows {
         let has_list = lists.peek().is_some();
         let with_rows: Vec<&str> =
             lists.filter(|(_, json)| self.has_rows(json)).map(|(name, _)| name.as_str()).collect();
-        let list = match (&self.form, with_rows.as_slice()) {
+        let list = match (known, with_rows.as_slice()) {
             // In a file of rows it is one without a position.
-            (Form::Unknown, []) if !has_list => return Ok(None),
-            (Form::Unknown, []) => {
+            (None, []) if !has_list => return Ok(None),
+            (None, []) => {
                 return Err("it has no position, and no list of objects with one".to_owned());
             }
-            (Form::Unknown, [list]) => (*list).to_owned(),
-            (Form::Lists(list), of) if of.iter().all(|name| name == list) => {
-                let is_there = |(name, json): &(String, &Json)| name == list && json.is_array();
-                if !row.members.iter().any(is_there) {
+            (None, [list]) => (*list).to_owned(),
+            (Some(list), of) if of.iter().all(|name| *name == list) => {
+                if !has_known {
                     return Err(format!("it has no list `{list}`"));
                 }
-                list.clone()
+                list
             }
-            (_, several) => {
+            (known, of) => {
+                let mut lists: Vec<&str> = known.iter().map(String::as_str).collect();
+                lists.extend(of.iter().filter(|name| !lists.contains(name)).collect::<Vec<_>>());
                 return Err(format!(
-                    "its lists `{}` have positions, and one would be read; jq -c '.[\"{}\"][]' \
-                     extracts the rows of one",
-                    several.join("`, `"),
-                    several[0],
+                    "several lists have positions, `{}`; extract the rows of one, as with \
+                     jq -c '.{}[]'",
+                    lists.join("`, `"),
+                    lists[0],
                 ));
             }
         };
@@ -252,13 +260,15 @@ impl JsonRows {
             let column = self.columns.as_ref().and_then(|columns| columns.column(field));
             column.is_some_and(|column| row.value(&column.name).is_some())
         };
-        let has_point = row.geometry.as_ref().is_some_and(|geometry| geometry.point.is_ok());
+        let has_point = !self.is_position_named
+            && row.geometry.as_ref().is_some_and(|geometry| geometry.point.is_ok());
         if has_point || position.into_iter().all(has_chosen) {
             return true;
         }
         let mut options = self.options.clone();
         options.columns.retain(|column| position.contains(&column.field));
-        let names: Vec<_> = row.members.iter().map(|(name, _)| name.clone()).collect();
+        let members = row.members.iter().filter(|(_, json)| !json.is_null());
+        let names: Vec<_> = members.map(|(name, _)| name.clone()).collect();
         ColumnChoice::find(&names, &options, &position).is_ok()
     }
 
@@ -341,11 +351,11 @@ const NO_OBJECT: &str = "it is no JSON object";
 
 /// Checks the reference system of the objects around the list at a path.
 fn check_crs_around(object: &Json, list: &str) -> Result<(), ItemFault> {
-    let mut around = object;
-    check_crs_of(around)?;
-    for name in list.split('.') {
-        around = &around[name];
-        check_crs_of(around)?;
+    let names = list.split('.');
+    let around = names.scan(object, |around, name| Some(std::mem::replace(around, &around[name])));
+    // Members of other kinds have this name too.
+    for members in around.filter(|members| members["crs"].is_object()) {
+        check_crs_of(members)?;
     }
     Ok(())
 }
@@ -522,7 +532,16 @@ mod tests {
         let one = format!("{{\"buses\":[{}],\"trains\":[]}}\n", row(3));
         let (rows, faults) = objects(&[two.as_str(), &one, &two].concat());
         assert_eq!((rows, faults.len()), (vec![(3, 2)], 2));
-        assert!(faults.iter().all(|fault| fault.contains("`buses`, `trains` have positions")));
+        assert!(faults.iter().all(|fault| fault.contains("positions, `buses`, `trains`;")));
+        let other = format!("{{\"buses\":[],\"trains\":[{}]}}\n", row(2));
+        let (rows, faults) = objects(&[one.as_str(), &other].concat());
+        assert_eq!((rows.len(), faults.len()), (1, 1));
+        assert!(faults[0].contains("positions, `buses`, `trains`;"), "{faults:?}");
+        // The object around the list may have a position too, once the list is known.
+        let placed = format!("{{\"lat\":1,\"lon\":1,\"crs\":\"PAD\",\"buses\":[{}]}}\n", row(4));
+        let null = format!("{{\"lat\":null,\"lon\":null,\"buses\":[{}]}}\n", row(5));
+        let (rows, faults) = objects(&[null.as_str(), &placed].concat());
+        assert_eq!((rows, faults), (vec![(5, 1), (4, 2)], vec![]));
         // Another reference system, and a feature, are no lists of rows.
         let crs = "\"crs\":{\"properties\":{\"name\":\"EPSG:3857\"}}";
         let (rows, faults) = objects(&format!("{{\"d\":{{{crs},\"features\":[{}]}}}}", row(1)));
