@@ -111,7 +111,9 @@ impl<R: BufRead + Send> FixSource for JsonFixes<R> {
                 }
             };
             let mut row = object.as_object().map(JsonRow::of).unwrap_or_default();
-            let Some(around) = &element.around else {
+            if let Some(around) = &element.around {
+                row.add_around(around);
+            } else {
                 let list = self.rows.list_of(&object, &row);
                 self.items.may_have_lists = self.rows.form != Form::Rows;
                 match list {
@@ -127,10 +129,7 @@ impl<R: BufRead + Send> FixSource for JsonFixes<R> {
                         return Some(Err(self.rows.builder.describe_part(line, "JSON", &reason)));
                     }
                 }
-                let fix = self.rows.fix(&row, line, ids);
-                return Some(fix.map_err(|fault| self.rows.builder.describe(line, fault)));
-            };
-            row.add_around(around);
+            }
             let fix = self.rows.fix(&row, line, ids);
             return Some(fix.map_err(|fault| self.rows.builder.describe(line, fault)));
         }

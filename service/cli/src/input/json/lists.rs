@@ -39,10 +39,13 @@ pub(super) fn elements(text: &[u8], path: &str, line: u64, around: &Around) -> V
 /// The elements of the list at a path, whose names may have points too.
 fn list_at<'text>(text: &'text str, path: &str) -> Option<Vec<&'text RawValue>> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
-    members.iter().find_map(|(name, value)| match path.strip_prefix(name.as_str())? {
-        "" => serde_json::from_str(value.get()).ok(),
-        rest => list_at(value.get(), rest.strip_prefix('.')?),
-    })
+    let lists =
+        members.iter().filter_map(|(name, value)| match path.strip_prefix(name.as_str())? {
+            "" => serde_json::from_str::<Vec<&RawValue>>(value.get()).ok(),
+            rest => list_at(value.get(), rest.strip_prefix('.')?),
+        });
+    // Of several lists with one path, as of `a.b` and of `b` in `a`, one has the rows.
+    lists.max_by_key(Vec::len)
 }
 
 #[cfg(test)]
@@ -57,6 +60,8 @@ mod tests {
             found.iter().map(|of| (of.line, String::from_utf8_lossy(&of.text))).collect();
         let expected = [(5, "{\"x\":1}"), (7, "7"), (7, "{\"x\":\n2}")];
         assert_eq!(found, expected.map(|(line, text)| (line, text.into())));
+        let twice = b"{\"a\":{\"b\":[]},\"a.b\":[1]}";
+        assert_eq!(elements(twice, "a.b", 1, &Around::default()).len(), 1);
         for path in ["d", "a", "a.b", "e", "d."] {
             assert!(elements(text, path, 1, &Around::default()).is_empty(), "{path}");
         }
