@@ -32,10 +32,19 @@ pub struct DroppedOnReceipt {
 impl DroppedOnReceipt {
     /// Adds a measure of a row whose number is not smaller.
     pub(crate) fn push(&mut self, row: u32, reason: Refusal) {
-        self.counts[reason as usize] += 1;
-        if self.first.len() < REFUSED_ROWS_REPORTED_MAX {
-            self.first.push((row, reason));
-        }
+        note(&mut self.first, &mut self.counts, (row, reason));
+    }
+}
+
+/// Counts a reason, and lists it with its row if it is one of the first.
+fn note(
+    first: &mut Vec<(u32, Refusal)>,
+    counts: &mut [u64; Refusal::COUNT],
+    (row, reason): (u32, Refusal),
+) {
+    counts[reason as usize] += 1;
+    if first.len() < REFUSED_ROWS_REPORTED_MAX {
+        first.push((row, reason));
     }
 }
 
@@ -66,10 +75,7 @@ impl From<Request> for ConvertedRequest {
 impl RefusedRows {
     /// Adds a row with a greater number.
     pub(crate) fn push(&mut self, row: u32, refusal: Refusal) {
-        self.counts[refusal as usize] += 1;
-        if self.first.len() < REFUSED_ROWS_REPORTED_MAX {
-            self.first.push((row, refusal));
-        }
+        note(&mut self.first, &mut self.counts, (row, refusal));
     }
 
     /// How many there are.

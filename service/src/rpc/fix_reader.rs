@@ -2,8 +2,8 @@
 //!
 //! A row that is invalid at any time of the clock does not reach the columns and is counted as
 //! refused. If the message asks for it, a measure that cannot be stored is dropped and counted
-//! instead of its row. For the first rows with a refused position, the coordinate at fault is recorded. Names
-//! in a named fleet are replaced by numbers here, many at a time.
+//! instead of its row. For the first rows with a refused position, the coordinate at fault is
+//! recorded. Names in a named fleet are replaced by numbers here, many at a time.
 
 use shoal_codec::{FixColumns, FixRow, MEASURES};
 use shoal_engine::limits::TIME_MIN_MS;

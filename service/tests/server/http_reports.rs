@@ -22,6 +22,12 @@ fn line(object: u64) -> String {
     format!("{{\"object\":\"{object}\",\"time_ms\":{time_ms},\"x\":1.5,\"y\":2}}\n")
 }
 
+/// 10,000 lines, of which every 3,000th has `wrong` in place of its `y`.
+fn lines_with_wrong(wrong: &str) -> String {
+    let wrong = |object: u64| line(object).replace("\"y\":2", wrong);
+    (0..10_000).map(|it| if it % 3_000 == 2_999 { wrong(it) } else { line(it) }).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_query_answers_can_be_reported_again() {
     let server = Running::start().await;
@@ -170,9 +176,7 @@ async fn a_wrong_line_is_named_and_what_came_before_is_told() {
 async fn refused_rows_are_counted_over_the_whole_body() {
     let server = Running::start().await;
     let http = server.http1();
-    let wrong = |object: u64| line(object).replace("\"y\":2", "\"y\":91");
-    let text: String =
-        (0..10_000).map(|it| if it % 3_000 == 2_999 { wrong(it) } else { line(it) }).collect();
+    let text = lines_with_wrong("\"y\":91");
     let outcome = send_text(&http, "POST", OBJECTS, NDJSON, text).await.json();
     let refused: Vec<_> =
         outcome["refused_rows"].as_array().unwrap().iter().map(|row| row["row"].clone()).collect();
@@ -184,9 +188,7 @@ async fn refused_rows_are_counted_over_the_whole_body() {
 async fn dropped_measures_are_counted_over_the_whole_body() {
     let server = Running::start().await;
     let http = server.http1();
-    let wrong = |object: u64| line(object).replace("\"y\":2", "\"y\":2,\"heading_deg\":-1");
-    let text: String =
-        (0..10_000).map(|it| if it % 3_000 == 2_999 { wrong(it) } else { line(it) }).collect();
+    let text = lines_with_wrong("\"y\":2,\"heading_deg\":-1");
     let path = format!("{OBJECTS}?drop_invalid_measures=true");
     let outcome = send_text(&http, "POST", &path, NDJSON, text).await.json();
     assert_eq!(

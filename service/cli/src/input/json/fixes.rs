@@ -526,7 +526,7 @@ mod tests {
             (faults[0].as_str(), faults[32].as_str()),
             (neither, "a.json, line 6, JSON: it has no list `data.cars`")
         );
-        // Two lists with positions are told, not guessed at.
+        // Two lists with positions are a fault.
         let two = format!("{{\"buses\":[{}],\"trains\":[{}]}}\n", row(1), row(2));
         let one = format!("{{\"buses\":[{}],\"trains\":[]}}\n", row(3));
         let (rows, faults) = objects(&[two.as_str(), &one, &two].concat());
