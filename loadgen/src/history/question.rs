@@ -159,12 +159,14 @@ impl DrawnQuestion {
         let mut stream = match &self.question {
             HistoryQuery::Trajectory(objects, window_ms) => {
                 let (objects, window) = (objects.clone(), of(*window_ms));
-                client.trajectory(TrajectoryRequest { fleet, objects, window, every: None }).await?
+                client
+                    .trajectory(TrajectoryRequest { fleet, objects, window, ..Default::default() })
+                    .await?
             }
             HistoryQuery::AsOf(time_ms, objects, _) => {
                 let (time_ms, objects) = (*time_ms, objects.clone());
                 let region = self.region.clone();
-                let request = AsOfRequest { fleet, time_ms, objects, region, filter: None };
+                let request = AsOfRequest { fleet, time_ms, objects, region, ..Default::default() };
                 client.as_of(request).await?
             }
             HistoryQuery::Passed(window_ms, _, wants_fixes) => {

@@ -53,7 +53,7 @@ fn correct() -> Stream {
                 first: part == 0,
                 last: part == 1,
                 objects: if part == 0 { head.to_vec() } else { tail.to_vec() },
-                fixes: Vec::new(),
+                ..RegionMembers::default()
             }
         };
         let regions = (0..REGIONS).map(piece).collect();
@@ -243,7 +243,7 @@ fn announced_drops_are_not_faults_after_a_new_snapshot() {
         first: true,
         last: true,
         objects: members.iter().copied().collect(),
-        fixes: Vec::new(),
+        ..RegionMembers::default()
     };
     let regions = (0..).zip(&members).map(piece).collect();
     let chunk = SnapshotChunk { epoch: EPOCHS, clock_ms: 1, regions };
@@ -270,7 +270,7 @@ fn events_of_a_removed_region_after_its_epoch_are_misordered() {
             region_id: 5,
             objects: vec![9],
             kinds: vec![EventKind::Enter.into()],
-            fixes: Vec::new(),
+            ..RegionEvents::default()
         };
         let batch = EventBatch { epoch, regions: vec![events], ..EventBatch::default() };
         message(epoch, true, Kind::Events(batch))

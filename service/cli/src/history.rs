@@ -26,10 +26,11 @@ use self::import::ImportArgs;
 use self::replay::ReplayArgs;
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
+use super::object_ids::ObjectList;
 use super::output::{PastForm, PastWriter, TrackMap, stdout};
 use super::query::{AttributeFilterArgs, RegionArgs, planar_geojson};
 use super::report::RowSource;
-use super::values::{object, span};
+use super::values::span;
 
 /// Flags of `shoal history`.
 #[derive(Args, Debug)]
@@ -63,9 +64,9 @@ pub enum Question {
 /// Flags of `shoal history track`.
 #[derive(Args, Debug)]
 pub struct TrackArgs {
-    /// Object ids, at most 65,536
-    #[arg(required = true, value_name = "ID", value_parser = object)]
-    pub objects: Vec<u64>,
+    /// Object ids, at most 65,536: numbers, or names in a named fleet
+    #[arg(required = true, value_name = "ID")]
+    pub objects: Vec<String>,
     #[command(flatten)]
     window: WindowArgs,
     /// Leave out fixes that follow the last one shown within this time, as in 1m
@@ -102,9 +103,9 @@ pub struct AsOfArgs {
     /// The moment: Unix milliseconds, 2026-01-31T12:00:00Z or now
     #[arg(value_name = "TIME", allow_hyphen_values = true, value_parser = timestamp::parse)]
     pub time_ms: i64,
-    /// Only this object; may be repeated
-    #[arg(long = "object", value_name = "ID", value_parser = object)]
-    pub objects: Vec<u64>,
+    /// Only this object, a number, or a name in a named fleet; may be repeated
+    #[arg(long = "object", value_name = "ID")]
+    pub objects: Vec<String>,
     #[command(flatten)]
     region: Option<RegionArgs>,
     #[command(flatten)]
@@ -147,7 +148,7 @@ struct PastArgs {
     csv: bool,
 }
 
-/// A request of any kind.
+/// A request of any kind, without the objects: how they are identified depends on the fleet.
 pub enum PastRequest {
     /// `track`.
     Track(v1::TrajectoryRequest),
@@ -176,9 +177,9 @@ impl HistoryArgs {
         Ok(match &self.question {
             Question::Track(args) => PastRequest::Track(v1::TrajectoryRequest {
                 fleet: args.output.fleet.fleet.clone(),
-                objects: args.objects.clone(),
                 window: args.window.window(),
                 every: args.every.map(duration::from_std),
+                ..Default::default()
             }),
             Question::Passed(args) => PastRequest::Passed(v1::PassedRequest {
                 fleet: args.output.fleet.fleet.clone(),
@@ -192,7 +193,7 @@ impl HistoryArgs {
                 filter: args.filter.filter(),
                 time_ms: args.time_ms,
                 region: args.region.as_ref().map(RegionArgs::region).transpose()?,
-                objects: args.objects.clone(),
+                ..Default::default()
             }),
             Question::Replay(args) => PastRequest::Replay(args.request()?),
             Question::Density(args) => PastRequest::Density(args.request()?),
@@ -213,7 +214,9 @@ pub async fn run(
     request: PastRequest,
 ) -> Result<Exit, CliError> {
     match (&args.question, request) {
-        (Question::Track(args), PastRequest::Track(request)) => {
+        (Question::Track(args), PastRequest::Track(mut request)) => {
+            let objects = ObjectList::of_fleet(client, &request.fleet, &args.objects).await?;
+            (request.objects, request.names) = objects.into_fields();
             let answer = client.trajectory(request).await?;
             match &args.svg {
                 Some(file) => draw(client, &args.output, answer, file).await,
@@ -224,7 +227,9 @@ pub async fn run(
             let form = if args.ids { PastForm::Ids } else { args.output.form() };
             args.output.write(client, client.passed(request).await?, form, None).await
         }
-        (Question::AsOf(args), PastRequest::AsOf(request)) => {
+        (Question::AsOf(args), PastRequest::AsOf(mut request)) => {
+            let objects = ObjectList::of_fleet(client, &request.fleet, &args.objects).await?;
+            (request.objects, request.names) = objects.into_fields();
             let answer = client.as_of(request).await?;
             args.output.write(client, answer, args.output.form(), Some(args.time_ms)).await
         }

@@ -1,6 +1,9 @@
 //! The objects that a command names: names in a named fleet, numbers in a numeric one.
 
-use shoal_client::v1;
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use shoal_client::{Client, v1};
 use shoal_service::json::fleet::is_named;
 
 use super::error::CliError;
@@ -33,6 +36,17 @@ impl ObjectList {
         ids.iter().map(number).collect::<Result<_, _>>().map(each_once).map(Self::Numbers)
     }
 
+    /// Reads ids as the fleet with this name has them.
+    ///
+    /// # Errors
+    /// As [`ObjectList::of`]; those of the server.
+    pub async fn of_fleet(client: &Client, fleet: &str, ids: &[String]) -> Result<Self, CliError> {
+        if ids.is_empty() {
+            return Ok(Self::Numbers(Vec::new()));
+        }
+        Self::of(&client.get_fleet(fleet).await?, ids)
+    }
+
     /// The number of objects.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -52,9 +66,10 @@ impl ObjectList {
     }
 }
 
-fn each_once<T: Ord>(mut ids: Vec<T>) -> Vec<T> {
-    ids.sort_unstable();
-    ids.dedup();
+/// Keeps the first of equal ids.
+fn each_once<T: Clone + Eq + Hash>(mut ids: Vec<T>) -> Vec<T> {
+    let mut known = HashSet::new();
+    ids.retain(|id| known.insert(id.clone()));
     ids
 }
 
@@ -64,15 +79,17 @@ mod tests {
 
     #[test]
     fn ids_are_those_of_the_fleet() {
-        let ids = ["7", "truck", "7"].map(str::to_owned);
+        let ids = ["7", "truck", "7", "5"].map(str::to_owned);
         let fleet = |kind: v1::FleetKind| v1::Fleet { kind: kind.into(), ..Default::default() };
         let named = ObjectList::of(&fleet(v1::FleetKind::Named), &ids).unwrap();
-        assert_eq!(named.clone().into_fields(), (vec![], vec!["7".to_owned(), "truck".to_owned()]));
-        assert_eq!(named.count(), 2);
+        let names = ["7", "truck", "5"].map(str::to_owned).to_vec();
+        assert_eq!(named.clone().into_fields(), (vec![], names));
+        assert_eq!(named.count(), 3);
         let numeric = fleet(v1::FleetKind::Numeric);
         let error = ObjectList::of(&numeric, &ids).unwrap_err().to_string();
         assert!(error.contains("`truck`") && error.contains("numeric"), "{error}");
-        let numbers = ObjectList::of(&numeric, &ids[..1]).unwrap();
-        assert_eq!(numbers.into_fields(), (vec![7], vec![]));
+        let numbers = ["7", "7", "5"].map(str::to_owned);
+        let numbers = ObjectList::of(&numeric, &numbers).unwrap();
+        assert_eq!(numbers.into_fields(), (vec![7, 5], vec![]));
     }
 }

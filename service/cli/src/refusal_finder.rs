@@ -12,7 +12,7 @@ use shoal_client::{AckTotals, v1};
 use shoal_engine::limits::TIME_MIN_MS;
 use shoal_service::fleet_space;
 use shoal_service::timestamp::rfc3339;
-use shoal_table::TimeUnit;
+use shoal_table::{TimeUnit, printable};
 
 use crate::input::RowBatch;
 
@@ -49,7 +49,7 @@ impl RefusedFix {
         match (self.value.as_str(), self.detail.as_str()) {
             (_, "") => reason,
             ("", detail) => format!("{detail} [{reason}]"),
-            (value, detail) => format!("`{value}`: {detail} [{reason}]"),
+            (value, detail) => format!("`{}`: {detail} [{reason}]", printable(value)),
         }
     }
 }

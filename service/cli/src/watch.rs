@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use shoal_client::v1::{self, subscribe_response::Kind};
-use shoal_client::{AnswerRow, Client, Error, SubscriptionStream, duration};
+use shoal_client::{AnswerRow, Client, Error, QueryAnswer, SubscriptionStream, duration};
 use shoal_engine::EventKind;
 use shoal_engine::limits::DWELL_MS_MAX;
 use shoal_service::fleet_space;
@@ -229,15 +229,19 @@ fn events_of(kind: Kind) -> Result<(i64, Vec<EventRow>), Error> {
     let clock_ms = match kind {
         Kind::Snapshot(v1::SnapshotChunk { epoch, clock_ms, regions }) => {
             for of in regions {
-                let names = vec!["present".to_owned(); of.objects.len()];
-                add(&mut rows, epoch, names, of.objects, of.fixes)?;
+                let kinds = vec!["present".to_owned(); of.objects.len()];
+                let v1::RegionMembers { objects, fixes, names, .. } = of;
+                let of = QueryAnswer { objects, fixes, names, ..QueryAnswer::default() };
+                add(&mut rows, epoch, kinds, of)?;
             }
             clock_ms
         }
         Kind::Events(v1::EventBatch { epoch, clock_ms, regions, .. }) => {
             for of in regions {
-                let names = of.kinds().map(name).collect();
-                add(&mut rows, epoch, names, of.objects, of.fixes)?;
+                let kinds = of.kinds().map(name).collect();
+                let v1::RegionEvents { objects, fixes, names, .. } = of;
+                let of = QueryAnswer { objects, fixes, names, ..QueryAnswer::default() };
+                add(&mut rows, epoch, kinds, of)?;
             }
             clock_ms
         }
@@ -249,20 +253,16 @@ fn events_of(kind: Kind) -> Result<(i64, Vec<EventRow>), Error> {
 fn add(
     rows: &mut Vec<EventRow>,
     epoch: u64,
-    names: Vec<String>,
-    objects: Vec<u64>,
-    fixes: Vec<v1::FixRecord>,
+    kinds: Vec<String>,
+    of: QueryAnswer,
 ) -> Result<(), Error> {
-    if names.len() != objects.len() || (!fixes.is_empty() && fixes.len() != objects.len()) {
-        let (kinds, fixes, objects) = (names.len(), fixes.len(), objects.len());
-        let reason = format!("{kinds} kinds and {fixes} fixes for {objects} objects");
+    of.check()?;
+    if kinds.len() != of.objects.len() {
+        let reason = format!("{} kinds for {} objects", kinds.len(), of.objects.len());
         return Err(Error::Protocol(reason));
     }
-    let mut fixes = fixes.into_iter();
-    for (event, object) in names.into_iter().zip(objects) {
-        let row = AnswerRow { object, fix: fixes.next(), ..AnswerRow::default() };
-        rows.push(EventRow { event, epoch, row });
-    }
+    let events = kinds.into_iter().zip(of.into_rows());
+    rows.extend(events.map(|(event, row)| EventRow { event, epoch, row }));
     Ok(())
 }
 
@@ -305,7 +305,7 @@ mod tests {
             region_id: 1,
             objects: vec![3, 4],
             kinds: vec![v1::EventKind::Enter.into(), v1::EventKind::RegionChanged.into()],
-            fixes: Vec::new(),
+            ..Default::default()
         };
         let batch =
             |of| v1::EventBatch { epoch: 9, clock_ms: 5, regions: vec![of], ..Default::default() };
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!((clock_ms, rows), (5, vec![("enter", 3, 9), ("region_changed", 4, 9)]));
         let torn = v1::RegionEvents { objects: vec![1], ..of };
         let error = events_of(Kind::Events(batch(torn))).unwrap_err().to_string();
-        assert!(error.contains("2 kinds and 0 fixes for 1 objects"), "{error}");
+        assert!(error.contains("2 kinds for 1 objects"), "{error}");
         assert!(events_of(Kind::Progress(v1::Progress::default())).unwrap().1.is_empty());
     }
 }

@@ -76,7 +76,7 @@ impl QueryAnswer {
     ///
     /// # Errors
     /// [`Error::Protocol`].
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), Error> {
         let count = self.objects.len();
         let (names, fixes, distances) = (&self.names, &self.fixes, &self.distance_m);
         for (name, length) in
@@ -129,10 +129,10 @@ chunks! {
     GetResponse: AnswerHeader, names;
     RangeResponse: AnswerHeader, names;
     NearestResponse: AnswerHeader, names, distance_m;
-    TrajectoryResponse: HistoryHeader;
-    PassedResponse: HistoryHeader;
-    AsOfResponse: HistoryHeader;
-    ReplayResponse: HistoryHeader;
+    TrajectoryResponse: HistoryHeader, names;
+    PassedResponse: HistoryHeader, names;
+    AsOfResponse: HistoryHeader, names;
+    ReplayResponse: HistoryHeader, names;
 }
 
 /// An answer whose header has arrived and whose rows are read as they come. The header of an answer

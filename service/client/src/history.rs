@@ -111,8 +111,7 @@ impl Client {
     ///
     /// # Errors
     /// Those of `HistoryService.Erase`.
-    pub async fn erase(&self, fleet: &str, objects: &[u64]) -> Result<v1::EraseResponse, Error> {
-        let request = v1::EraseRequest { fleet: fleet.to_owned(), objects: objects.to_vec() };
+    pub async fn erase(&self, request: v1::EraseRequest) -> Result<v1::EraseResponse, Error> {
         self.call(self.history_service().erase(self.request(request))).await
     }
 }

@@ -35,7 +35,9 @@ use crate::persistence::{
     DataFolder, FleetFolder, FleetLog, HistoryKeep, LogCondition, LogReading, RecoveredFleet,
     RecoveryTools, random, recover,
 };
-use crate::subscription::{FanOut, PendingChanges, Pool, SessionHandle, SessionTools, Sessions};
+use crate::subscription::{
+    FanOut, MessageFormat, PendingChanges, Pool, SessionHandle, SessionTools, Sessions,
+};
 use crate::threads::{blocking, spawn};
 
 /// Engine, sink and recovered state with which a fleet starts.
@@ -128,12 +130,13 @@ impl Registry {
 
     fn sessions(
         &self,
-        options: &EngineOptions,
+        term: u64,
+        format: MessageFormat,
         metrics: FleetMetrics,
         pending: PendingChanges,
     ) -> Arc<Sessions> {
         let tools = SessionTools {
-            space: options.space,
+            format,
             answers: self.answers.clone(),
             pool: self.pool.clone(),
             metrics,
@@ -141,7 +144,7 @@ impl Registry {
             events_max: self.limits.session_events_max,
             messages_max: self.limits.session_messages_max,
         };
-        Arc::new(Sessions::new(tools, pending, options.term, self.limits.clone()))
+        Arc::new(Sessions::new(tools, pending, term, self.limits.clone()))
     }
 
     /// Memory for pages of all histories.
@@ -276,7 +279,9 @@ impl Registry {
         let options = EngineOptions { term: start.terms.current(), ..options };
         let (wake, wakeups) = crossbeam_channel::bounded(1);
         start.log.iter().for_each(|log| log.purge().wakes(wake.clone()));
-        let sessions = self.sessions(&options, metrics.clone(), PendingChanges::new(wake));
+        let format = MessageFormat { space, names: names.clone() };
+        let pending = PendingChanges::new(wake);
+        let sessions = self.sessions(options.term, format, metrics.clone(), pending);
         let (handing, works) = FanOut::works(sessions.clone());
         let level = durability.unwrap_or(match start.log {
             Some(_) => Durability::Logged,

@@ -19,6 +19,9 @@ use super::name_texts::NameTexts;
 /// arbitrarily large.
 const NUMBERS_SKIPPED_MAX: u64 = 1 << 24;
 
+/// Bytes of the key and the length of a name in a message.
+const FIELD_HEAD_BYTES: usize = 3;
+
 /// Names that are looked up together.
 const GROUP: usize = 32;
 
@@ -240,6 +243,13 @@ impl NameTable {
     #[must_use]
     pub fn last_number(&self) -> u64 {
         self.shared().texts.last_number()
+    }
+
+    /// Maximum bytes of a name as an element of a list in a message, for all names so far: key,
+    /// length and text.
+    #[must_use]
+    pub(crate) fn field_bytes_max(&self) -> usize {
+        FIELD_HEAD_BYTES + self.shared().texts.longest()
     }
 
     /// Returns a reader of names by number. While it exists, no name can be added or removed.

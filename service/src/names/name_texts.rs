@@ -15,6 +15,8 @@ pub(super) struct NameTexts {
     last_number: u64,
     /// Bytes of all texts.
     bytes: u64,
+    /// Bytes of the longest name that was ever added.
+    longest: usize,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +96,7 @@ impl NameTexts {
         }
         self.blocks[block].push(index, name);
         self.bytes += name.len() as u64;
+        self.longest = self.longest.max(name.len());
         self.last_number = number;
     }
 
@@ -109,6 +112,11 @@ impl NameTexts {
             block.clear(|index| gone.binary_search(&(first + index as u64)).is_ok());
             self.bytes += block.text.len() as u64;
         }
+    }
+
+    /// Bytes of the longest name that was ever added.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
     }
 
     /// Bytes of all texts.
@@ -141,7 +149,7 @@ mod tests {
             .collect();
         let far = 3 * BLOCK_NUMBERS as u64;
         assert_eq!(named, [(1, "a"), (2, "bc"), (5, "d"), (far + 7, "e"), (far + 8, "f")]);
-        assert_eq!(texts.text_bytes(), 6);
+        assert_eq!((texts.text_bytes(), texts.longest()), (6, 2));
     }
 
     #[test]

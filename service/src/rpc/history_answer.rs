@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use shoal_codec::FixColumns;
-use shoal_engine::Space;
 use shoal_history::limits::{AS_OF_TILES_MIN, TILE_ROWS};
 use shoal_history::{HistoryError, QueryBudget, Version};
 use shoal_proto::v1;
@@ -27,6 +26,7 @@ use tonic::{Response, Status};
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
 use super::fleet_message::gap_message;
+use super::object_names::names_of;
 use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
 use crate::answer_budget::AnswerReservation;
@@ -37,12 +37,15 @@ use crate::limits::{
     HISTORY_PARTS_AT_ONCE_MAX, HISTORY_PARTS_MAX, HISTORY_QUERY_BYTES_MAX, HISTORY_QUERY_BYTES_MIN,
     HISTORY_QUERY_SHARE, HISTORY_TILES_MAX, HISTORY_TURN_MS,
 };
+use crate::names::NameTable;
 use crate::persistence::PastVersion;
 use crate::record::{RECORD_BYTES_MAX, record};
 use crate::shares::{FairWorkers, Requester};
 
-/// Most rows in a message.
-pub(super) const CHUNK_ROWS: usize = CHUNK_BYTES_TARGET / (size_of::<u64>() + RECORD_BYTES_MAX);
+/// Most rows in a message without names.
+const CHUNK_ROWS: usize = CHUNK_BYTES_TARGET / ROW_BYTES_MAX;
+/// Most encoded bytes of a fix without its name.
+const ROW_BYTES_MAX: usize = size_of::<u64>() + RECORD_BYTES_MAX;
 
 /// One step of a query: appends rows, possibly none, to its argument; returns false when the query
 /// is complete.
@@ -103,9 +106,13 @@ impl Drop for CancelOnDrop {
 
 /// The response message of a call.
 pub(super) trait PastChunk: Send + 'static {
-    /// Creates a chunk of objects, with or without fixes; the first chunk has the header.
-    fn new(header: Option<v1::HistoryHeader>, objects: Vec<u64>, fixes: Vec<v1::FixRecord>)
-    -> Self;
+    /// Creates a chunk of objects, with or without fixes and names; the first chunk has the header.
+    fn new(
+        header: Option<v1::HistoryHeader>,
+        objects: Vec<u64>,
+        fixes: Vec<v1::FixRecord>,
+        names: Vec<String>,
+    ) -> Self;
 }
 
 macro_rules! chunks {
@@ -115,8 +122,9 @@ macro_rules! chunks {
                 header: Option<v1::HistoryHeader>,
                 objects: Vec<u64>,
                 fixes: Vec<v1::FixRecord>,
+                names: Vec<String>,
             ) -> Self {
-                Self { header, objects, fixes, $($other: Default::default())? }
+                Self { header, objects, fixes, names, $($other: Default::default())? }
             }
         }
     )+};
@@ -126,13 +134,20 @@ chunks!(TrajectoryResponse, PassedResponse, AsOfResponse, ReplayResponse { time_
 
 /// Creates a message with the fixes in `range`.
 pub(super) fn fixes<T: PastChunk>(
-    space: &Space,
+    fleet: &Fleet,
     header: Option<v1::HistoryHeader>,
     rows: &FixColumns,
     range: Range<usize>,
 ) -> T {
     let objects = rows.object[range.clone()].to_vec();
-    T::new(header, objects, range.map(|row| record(space, &rows.row(row))).collect())
+    let fixes = range.map(|row| record(fleet.space(), &rows.row(row))).collect();
+    let names = names_of(fleet, &objects);
+    T::new(header, objects, fixes, names)
+}
+
+/// Most rows of a fleet's history in a message.
+pub(super) fn chunk_rows(fleet: &Fleet) -> usize {
+    CHUNK_BYTES_TARGET / (ROW_BYTES_MAX + fleet.names().map_or(0, NameTable::field_bytes_max))
 }
 
 impl PastQuery {
@@ -238,12 +253,13 @@ impl PastQuery {
         self,
         context: &ServiceContext,
         steps: Vec<Step<R>>,
-        message: impl Fn(&Space, Option<v1::HistoryHeader>, &R, Range<usize>) -> T + Send + 'static,
+        message: impl Fn(&Fleet, Option<v1::HistoryHeader>, &R, Range<usize>) -> T + Send + 'static,
         deadline: Deadline,
     ) -> Result<Response<ChunkStream<T>>, ServiceError> {
         let (call, fleet) = (self.call.clone(), self.fleet.clone());
         stream(context, (&call, fleet), deadline, move |context, sender| async move {
-            let (space, mut header) = (self.fleet.space(), Some(self.header()));
+            let (fleet, mut header) = (&self.fleet, Some(self.header()));
+            let chunk_rows = chunk_rows(fleet);
             let room = match self.room(&context).await {
                 Ok(room) => room,
                 Err(error) => return Ok(Err(error.into())),
@@ -255,13 +271,13 @@ impl PastQuery {
                     Ok(None) => break,
                     Err(error) => return Ok(Err(error.into())),
                 };
-                for from in (0..rows.len()).step_by(CHUNK_ROWS) {
-                    let to = rows.len().min(from + CHUNK_ROWS);
-                    sender.send(message(space, header.take(), &rows, from..to)).await?;
+                for from in (0..rows.len()).step_by(chunk_rows) {
+                    let to = rows.len().min(from + chunk_rows);
+                    sender.send(message(fleet, header.take(), &rows, from..to)).await?;
                 }
             }
             if header.is_some() {
-                sender.send(message(space, header, &R::default(), 0..0)).await?;
+                sender.send(message(fleet, header, &R::default(), 0..0)).await?;
             }
             Ok(Ok(()))
         })

@@ -14,7 +14,7 @@ use tonic::{Response, Status};
 
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
-use super::history_answer::{CHUNK_ROWS, PastQuery, Turns, fixes, query_step, stream};
+use super::history_answer::{PastQuery, Turns, chunk_rows, fixes, query_step, stream};
 use super::past_filter::PastFilter;
 use super::service_context::ServiceContext;
 use crate::access::Call;
@@ -148,7 +148,7 @@ impl PacedReplay {
         rows: &FixColumns,
         sender: &ChunkSender<v1::ReplayResponse>,
     ) -> Result<(), NotTaken> {
-        let mut from = 0;
+        let (mut from, chunk_rows) = (0, chunk_rows(&self.fleet));
         while from < rows.len() {
             let first_ms = rows.time_ms[from];
             wait(pace, header, first_ms.saturating_sub(1), sender).await?;
@@ -156,10 +156,9 @@ impl PacedReplay {
             sleep_until(pace.due(first_ms) + Duration::from_millis(REPLAY_INTERVAL_MS)).await;
             let now_ms = pace.now_ms();
             let due = rows.time_ms[from..].partition_point(|time_ms| *time_ms <= now_ms);
-            let range = from..from + due.clamp(1, CHUNK_ROWS);
+            let range = from..from + due.clamp(1, chunk_rows);
             from = range.end;
-            let mut message: v1::ReplayResponse =
-                fixes(self.fleet.space(), header.take(), rows, range);
+            let mut message: v1::ReplayResponse = fixes(&self.fleet, header.take(), rows, range);
             // More rows of the same time may follow: report progress only up to the millisecond
             // before.
             message.time_ms = rows.time_ms[from - 1].saturating_sub(1);

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use shoal_engine::Space;
-use shoal_engine::limits::GET_OBJECTS_MAX;
 use shoal_history::{
     AsOf, AsOfQuery, Density, DensityCell, DensityGrid, Objects, Replay, Scan, Trajectory,
 };
@@ -17,13 +16,15 @@ use super::chunk_stream::ChunkStream;
 use super::deadline::Deadline;
 use super::history_answer::{PastChunk, PastQuery, fixes, query_step};
 use super::history_replay::{PacedReplay, speed_of};
+use super::object_names::{add_named, names_of};
 use super::past_filter::PastFilter;
-use super::position_service::{at_most, remove as remove_objects};
+use super::position_service::remove as remove_objects;
 use super::service_context::ServiceContext;
 use crate::access::Call;
 use crate::cycle::Durability;
 use crate::duration::millis;
 use crate::error::ServiceError;
+use crate::fleet::Fleet;
 use crate::limits::{HISTORY_REPLAY_ROWS_MAX, HISTORY_ROWS_MAX};
 
 #[tonic::async_trait]
@@ -39,10 +40,10 @@ impl HistoryService for ServiceContext {
         request: Request<v1::TrajectoryRequest>,
     ) -> Result<Response<Self::TrajectoryStream>, Status> {
         let (deadline, call) = (Deadline::of(request.metadata()), Call::of(request.extensions())?);
-        let (v1::TrajectoryRequest { fleet, mut objects, window, every }, _charge) =
+        let (v1::TrajectoryRequest { fleet, mut objects, names, window, every }, _charge) =
             self.message(request).await?;
         let query = PastQuery::new(self, &call, &fleet)?;
-        at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
+        add_named(query.fleet(), &mut objects, &names)?;
         let mut known = HashSet::new();
         objects.retain(|object| known.insert(*object));
         let window_ms = window_of(window)?;
@@ -82,8 +83,10 @@ impl HistoryService for ServiceContext {
                 let parts = Objects::split(scan, parts).into_iter();
                 let steps =
                     parts.map(|mut part| query_step(move |objects: &mut _| part.next(objects)));
-                let message = |_: &Space, header, found: &Vec<u64>, range: Range<usize>| {
-                    PastChunk::new(header, found[range].to_vec(), Vec::new())
+                let message = |fleet: &Fleet, header, found: &Vec<u64>, range: Range<usize>| {
+                    let objects = found[range].to_vec();
+                    let names = names_of(fleet, &objects);
+                    PastChunk::new(header, objects, Vec::new(), names)
                 };
                 query.answer(self, steps.collect(), message, deadline)
             }
@@ -100,12 +103,13 @@ impl HistoryService for ServiceContext {
         request: Request<v1::AsOfRequest>,
     ) -> Result<Response<Self::AsOfStream>, Status> {
         let (deadline, call) = (Deadline::of(request.metadata()), Call::of(request.extensions())?);
-        let (v1::AsOfRequest { fleet, filter, time_ms, region, objects }, _charge) =
+        let (v1::AsOfRequest { fleet, filter, time_ms, region, mut objects, names }, _charge) =
             self.message(request).await?;
         let query = PastQuery::new(self, &call, &fleet)?;
-        at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
+        let is_of_all = objects.is_empty() && names.is_empty();
+        add_named(query.fleet(), &mut objects, &names)?;
         let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
-        let objects = Some(objects).filter(|objects| !objects.is_empty());
+        let objects = Some(objects).filter(|_| !is_of_all);
         let ttl_ms = query.fleet().options().ttl_ms;
         let oldest_ms = ttl_ms.map_or(i64::MIN, |ttl_ms| time_ms.saturating_sub(ttl_ms));
         let mut query = query.within((oldest_ms, time_ms));
@@ -167,7 +171,7 @@ impl HistoryService for ServiceContext {
         let parts = query.parts(self, scan.blocks());
         let parts = Density::split(scan, grid, parts).map_err(ServiceError::from)?.into_iter();
         let steps = parts.map(|mut part| query_step(move |cells: &mut _| part.next(cells)));
-        let message = move |_: &Space, header, cells: &Vec<DensityCell>, range| {
+        let message = move |_: &Fleet, header, cells: &Vec<DensityCell>, range| {
             squares(side, header, &cells[range])
         };
         Ok(query.answer(self, steps.collect(), message, deadline)?)
@@ -191,12 +195,12 @@ async fn erase(
     call: &Call,
     request: v1::EraseRequest,
 ) -> Result<v1::EraseResponse, Status> {
-    let v1::EraseRequest { fleet, mut objects } = request;
+    let v1::EraseRequest { fleet, mut objects, names } = request;
     let query = PastQuery::new(context, call, &fleet)?;
-    if objects.is_empty() {
+    if objects.is_empty() && names.is_empty() {
         return Err(ServiceError::field("objects", "none is given").into());
     }
-    at_most("objects", objects.len(), "ids", GET_OBJECTS_MAX)?;
+    add_named(query.fleet(), &mut objects, &names)?;
     objects.sort_unstable();
     objects.dedup();
     let room = query.fleet().reserve_erasure(objects.len())?;
@@ -204,7 +208,9 @@ async fn erase(
     let removed = remove_objects(context, call, remove).await?;
     let v1::RemoveResponse { removed_count, epoch, term, .. } = removed;
     query.fleet().survives(Durability::Logged, epoch).await?;
-    room.erase(objects).await.map_err(ServiceError::from)?;
+    if !objects.is_empty() {
+        room.erase(objects).await.map_err(ServiceError::from)?;
+    }
     Ok(v1::EraseResponse { removed_count, epoch, term })
 }
 

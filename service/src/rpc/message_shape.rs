@@ -20,11 +20,14 @@ use crate::error::ServiceError;
 use crate::limits::{BATCH_QUERIES_MAX, EVENT_KINDS_SENT_MAX, REGION_CHANGES_MAX, RINGS_SENT_MAX};
 
 /// The limited repeated fields: message, field, and most elements of the field in one request.
-const LIMITS: [(&str, &str, usize); 13] = [
+const LIMITS: [(&str, &str, usize); 16] = [
     ("GetRequest", "names", GET_OBJECTS_MAX),
     ("GetQuery", "names", GET_OBJECTS_MAX),
     ("ResolveRequest", "names", GET_OBJECTS_MAX),
     ("RemoveRequest", "names", GET_OBJECTS_MAX),
+    ("TrajectoryRequest", "names", GET_OBJECTS_MAX),
+    ("AsOfRequest", "names", GET_OBJECTS_MAX),
+    ("EraseRequest", "names", GET_OBJECTS_MAX),
     ("BatchRequest", "queries", BATCH_QUERIES_MAX),
     ("CountRegionsRequest", "regions", BATCH_QUERIES_MAX),
     ("SubscribeRequest", "regions", REGION_CHANGES_MAX),

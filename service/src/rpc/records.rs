@@ -5,13 +5,11 @@ use shoal_proto::v1::FixRecord;
 
 use super::object_names::names_of;
 use crate::fleet::Fleet;
-use crate::limits::NAME_BYTES_MAX;
+use crate::names::NameTable;
 use crate::record::{RECORD_BYTES_MAX, record};
 
 /// Encoded bytes of an id, and of a distance.
 const NUMBER_BYTES: usize = 8;
-/// Most encoded bytes of a name: its key, its length and its text.
-const NAME_FIELD_BYTES_MAX: usize = 3 + NAME_BYTES_MAX;
 
 /// Some rows of one answer, as lists of a message.
 #[derive(Debug, Default)]
@@ -43,6 +41,5 @@ impl Records {
 pub(super) fn row_bytes_max(fleet: &Fleet, answer: &Answer<'_>) -> usize {
     let fix = if answer.fixes.is_empty() { 0 } else { RECORD_BYTES_MAX };
     let rank = if answer.ranks.is_empty() { 0 } else { NUMBER_BYTES };
-    let name = if fleet.names().is_some() { NAME_FIELD_BYTES_MAX } else { 0 };
-    NUMBER_BYTES + fix + rank + name
+    NUMBER_BYTES + fix + rank + fleet.names().map_or(0, NameTable::field_bytes_max)
 }

@@ -12,6 +12,7 @@ use shoal_codec::FixRow;
 use shoal_engine::EventKind;
 
 use super::columns::{EventColumns, EventSlice, EventWriter};
+use super::message::MessageFormat;
 use super::outbox::Bounds;
 use super::outbox_entry::{Content, Entry};
 use crate::limits::CHUNK_BYTES_MAX;
@@ -33,6 +34,7 @@ impl CoalesceJob {
     /// the result exceeds a quarter of `bounds`.
     pub(super) fn run(
         self,
+        format: &MessageFormat,
         bounds: &Bounds,
         wants_move: impl Fn(u64) -> bool,
     ) -> Option<(Self, u64)> {
@@ -42,7 +44,7 @@ impl CoalesceJob {
             if let [single] = run {
                 entries.push(single.clone());
             } else {
-                let (merged, less) = merge(run, &wants_move)?;
+                let (merged, less) = merge(format, run, &wants_move)?;
                 entries.extend(merged);
                 saved += less;
             }
@@ -55,10 +57,14 @@ impl CoalesceJob {
 
 /// Merges a run of event messages; also returns the number of events saved. `None` if there would
 /// be more messages than numbers.
-fn merge(run: &[Entry], wants_move: impl Fn(u64) -> bool) -> Option<(Vec<Entry>, u64)> {
+fn merge(
+    format: &MessageFormat,
+    run: &[Entry],
+    wants_move: impl Fn(u64) -> bool,
+) -> Option<(Vec<Entry>, u64)> {
     let (first, last, epoch_done) = (run.first()?.first, run.last()?.last, run.last()?.epoch_done);
     let messages: Vec<_> = run.iter().filter_map(Entry::events).collect();
-    let (messages, saved) = coalesce(&messages, wants_move);
+    let (messages, saved) = coalesce(format, &messages, wants_move);
     // The first message gets all numbers that the others do not need.
     let rest = messages.len() as u64 - 1;
     let first_last = last.checked_sub(rest).filter(|first_last| *first_last >= first)?;
@@ -82,6 +88,7 @@ struct Row<'a> {
 /// Coalesces the events of `messages` into at least one message, which may be empty; also returns
 /// the number of events saved.
 fn coalesce(
+    format: &MessageFormat,
     messages: &[&EventColumns],
     wants_move: impl Fn(u64) -> bool,
 ) -> (Vec<EventColumns>, u64) {
@@ -101,7 +108,7 @@ fn coalesce(
     // The sort is stable: the events of one object stay in the order in which they happened.
     rows.sort_by_key(|row| (row.place, row.object));
     let (stamp, from_epoch) = span(messages);
-    let mut writer = EventWriter::new(stamp, from_epoch, COALESCED_BYTES_TARGET);
+    let mut writer = EventWriter::new(format, stamp, from_epoch, COALESCED_BYTES_TARGET);
     let mut reported = 0;
     for events in rows.chunk_by(|a, b| (a.place, a.object) == (b.place, b.object)) {
         let (region_id, wants_move) = regions[events[0].place as usize];
@@ -152,7 +159,8 @@ mod tests {
 
     fn message(epoch: u64, events: &[(u64, u64, EventKind)]) -> EventColumns {
         let stamp = EpochStamp { epoch, clock_ms: 0 };
-        let mut writer = EventWriter::new(stamp, 0, 1 << 30);
+        let format = MessageFormat::numeric();
+        let mut writer = EventWriter::new(&format, stamp, 0, 1 << 30);
         for &(region_id, object, kind) in events {
             let (objects, kinds) = (&[object], &[kind as u8]);
             let fixes = &[FixRow::new(object, epoch as i64, 0, 0)];
@@ -176,7 +184,7 @@ mod tests {
             message(7, &[(1, 13, Expired), (1, 14, Move), (1, 14, Left), (1, 14, Cross)]),
         ];
         let messages = messages.each_ref();
-        let (found, saved) = coalesce(&messages, |_| true);
+        let (found, saved) = coalesce(&MessageFormat::numeric(), &messages, |_| true);
         assert_eq!((found.len(), saved), (1, 14 - 5));
         assert_eq!((found[0].stamp.epoch, found[0].coalesced_from_epoch), (7, 3));
         let slices: Vec<_> = found[0].slices().collect();
@@ -185,30 +193,34 @@ mod tests {
         assert_eq!(slices[0].kinds, [Enter, Left, Move, Left, Cross].map(|kind| kind as u8));
         let times: Vec<i64> = slices[0].fixes.iter().map(|fix| fix.time_ms).collect();
         assert_eq!(times, [4, 4, 4, 7, 3]);
-        let (unmoved, _) = coalesce(&messages, |_| false);
+        let (unmoved, _) = coalesce(&MessageFormat::numeric(), &messages, |_| false);
         assert_eq!(unmoved[0].slices().next().unwrap().objects, [10, 11, 14, 15]);
     }
 
     #[test]
     fn coalesced_messages_coalesce_again_even_when_empty() {
         let enter = message(3, &[(1, 10, EventKind::Enter)]);
-        let (nothing, saved) =
-            coalesce(&[&enter, &message(4, &[(1, 10, EventKind::Removed)])], |_| true);
+        let (nothing, saved) = coalesce(
+            &MessageFormat::numeric(),
+            &[&enter, &message(4, &[(1, 10, EventKind::Removed)])],
+            |_| true,
+        );
         assert_eq!((nothing.len(), nothing[0].slices().count(), saved), (1, 0, 2));
         assert_eq!(nothing[0].coalesced_from_epoch, 3);
         let later = message(9, &[(1, 1, EventKind::Enter)]);
-        let (both, saved) = coalesce(&[&nothing[0], &later], |_| true);
+        let (both, saved) = coalesce(&MessageFormat::numeric(), &[&nothing[0], &later], |_| true);
         assert_eq!((both[0].coalesced_from_epoch, both[0].stamp.epoch, saved), (3, 9, 0));
     }
 
     #[test]
     fn records_stay_beside_their_events() {
         let with = message(3, &[(1, 10, EventKind::Enter), (1, 12, EventKind::Enter)]);
-        let mut writer = EventWriter::new(EpochStamp::default(), 0, 1 << 30);
+        let format = MessageFormat::numeric();
+        let mut writer = EventWriter::new(&format, EpochStamp::default(), 0, 1 << 30);
         let (objects, kinds) = (&[11], &[EventKind::Enter as u8]);
         writer.add(EventSlice { region_id: 1, objects, kinds, fixes: &[] });
         let without = writer.finish();
-        let (found, _) = coalesce(&[&with, &without[0]], |_| true);
+        let (found, _) = coalesce(&MessageFormat::numeric(), &[&with, &without[0]], |_| true);
         let slices: Vec<_> =
             found[0].slices().map(|of| (of.objects[0], of.kinds.len(), of.fixes.len())).collect();
         assert_eq!(slices, [(10, 1, 1), (11, 1, 0), (12, 1, 1)]);
@@ -217,7 +229,7 @@ mod tests {
     #[test]
     fn many_outcomes_are_cut_into_messages() {
         let events: Vec<_> = (0..100_000).map(|object| (1, object, EventKind::Enter)).collect();
-        let (found, _) = coalesce(&[&message(1, &events)], |_| true);
+        let (found, _) = coalesce(&MessageFormat::numeric(), &[&message(1, &events)], |_| true);
         let objects: Vec<u64> = found
             .iter()
             .flat_map(|columns| columns.slices())
@@ -226,8 +238,7 @@ mod tests {
             .collect();
         assert!(found.len() > 1 && objects.into_iter().eq(0..100_000));
         for columns in found {
-            let body =
-                super::super::message::events_body(&shoal_engine::Space::geographic(), &columns);
+            let body = super::super::message::events_body(&MessageFormat::numeric(), &columns);
             assert!(body.len() < CHUNK_BYTES_MAX - 1024);
         }
     }

@@ -6,7 +6,7 @@
 
 use shoal_codec::FixRow;
 
-use super::message::{EVENTS_PIECE_BYTES, EpochStamp, row_bytes};
+use super::message::{EVENTS_PIECE_BYTES, EpochStamp, MessageFormat};
 
 /// The events of one message.
 #[derive(Debug, Default, PartialEq)]
@@ -71,7 +71,8 @@ impl EventColumns {
 
 /// Fills messages with events up to a number of encoded bytes.
 #[derive(Debug)]
-pub(super) struct EventWriter {
+pub(super) struct EventWriter<'a> {
+    format: &'a MessageFormat,
     bytes_target: usize,
     /// Upper bound of the encoded bytes of `columns`.
     bytes: usize,
@@ -79,15 +80,20 @@ pub(super) struct EventWriter {
     messages: Vec<EventColumns>,
 }
 
-impl EventWriter {
-    pub(super) fn new(stamp: EpochStamp, coalesced_from_epoch: u64, bytes_target: usize) -> Self {
+impl<'a> EventWriter<'a> {
+    pub(super) fn new(
+        format: &'a MessageFormat,
+        stamp: EpochStamp,
+        coalesced_from_epoch: u64,
+        bytes_target: usize,
+    ) -> Self {
         let columns = EventColumns::new(stamp, coalesced_from_epoch);
-        Self { bytes_target, bytes: 0, columns, messages: Vec::new() }
+        Self { format, bytes_target, bytes: 0, columns, messages: Vec::new() }
     }
 
     /// Adds events; those that do not fit into the current message begin the next one.
     pub(super) fn add(&mut self, mut events: EventSlice<'_>) {
-        let row_bytes = 1 + row_bytes(!events.fixes.is_empty());
+        let row_bytes = 1 + self.format.row_bytes(!events.fixes.is_empty());
         while !events.objects.is_empty() {
             if self.bytes + EVENTS_PIECE_BYTES + row_bytes > self.bytes_target {
                 self.flush();

@@ -15,7 +15,7 @@ use shoal_engine::{EventSet, RegionEvents, RegionId};
 use super::coalesce::CoalesceJob;
 use super::columns::{EventSlice, EventWriter};
 use super::large_snapshot::{HeldSet, LargeSnapshot};
-use super::message::{EpochStamp, SnapshotWriter, lagged_body, row_bytes};
+use super::message::{EpochStamp, SnapshotWriter, lagged_body};
 use super::outbox::{Bounds, Outgoing};
 use super::session::{Session, State};
 use super::sessions::SessionTools;
@@ -40,7 +40,8 @@ impl<'a> Delivery<'a> {
     fn hold(&self, place: (usize, u64)) -> Option<Arc<LargeSnapshot>> {
         let answers = &self.tools.answers;
         let held = self.held.get_or_init(|| HeldSet::new(answers, self.set)).clone()?;
-        Some(Arc::new(LargeSnapshot::new(answers.clone(), held, place, self.stamp)))
+        let format = &self.tools.format;
+        Some(Arc::new(LargeSnapshot::new(answers.clone(), held, place, self.stamp, format)))
     }
 }
 
@@ -121,7 +122,7 @@ impl Session {
         };
         let first = job.first;
         let wants_move = |region_id: u64| !unmoved.contains(&region_id);
-        let coalesced = job.run(&bounds, wants_move);
+        let coalesced = job.run(&tools.format, &bounds, wants_move);
         self.update(|state| match coalesced {
             Some((job, saved)) => {
                 // The messages may have been lost meanwhile.
@@ -153,10 +154,10 @@ fn outgoing(
     places: &[(usize, u64)],
     delivered: &mut Delivered,
 ) -> Vec<Outgoing> {
-    let space = &of.tools.space;
+    let format = &of.tools.format;
     let copied_bytes_max = COPIED_SNAPSHOT_BYTES_MAX.min(of.tools.bytes_max / SNAPSHOT_SHARE);
-    let mut events = EventWriter::new(of.stamp, 0, CHUNK_BYTES_TARGET);
-    let mut snapshots = SnapshotWriter::new(space, of.stamp);
+    let mut events = EventWriter::new(format, of.stamp, 0, CHUNK_BYTES_TARGET);
+    let mut snapshots = SnapshotWriter::new(format, of.stamp);
     let mut lost = Vec::new();
     let (mut reported, mut copied_bytes) = (0, 0);
     for &(place, region_id) in places {
@@ -166,7 +167,7 @@ fn outgoing(
             request_again(state, region_id, head.region, delivered);
         } else if head.is_snapshot {
             reported += head.events() as u64;
-            let bytes = head.events() * row_bytes(head.fixes() > 0);
+            let bytes = head.events() * format.row_bytes(head.fixes() > 0);
             if copied_bytes + bytes <= copied_bytes_max {
                 copied_bytes += bytes;
                 state.awaiting.remove(&head.region);

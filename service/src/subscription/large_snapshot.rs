@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use shoal_engine::{EventSet, RegionId, Space};
+use shoal_engine::{EventSet, RegionId};
 
-use super::message::{Body, EpochStamp, members_body, members_per_message};
+use super::message::{Body, EpochStamp, MessageFormat, members_body};
 use crate::answer_budget::{AnswerBudget, AnswerReservation, Spare};
 use crate::limits::ROW_ANSWER_BYTES;
 use crate::shares::Requester;
@@ -45,7 +45,8 @@ pub(super) struct LargeSnapshot {
     place: usize,
     stamp: EpochStamp,
     members: usize,
-    with_fixes: bool,
+    /// Members in a message.
+    members_at_once: usize,
     is_ready: AtomicBool,
     answers: Arc<AnswerBudget>,
     hold: Mutex<Hold>,
@@ -68,11 +69,13 @@ impl LargeSnapshot {
         held: Arc<HeldSet>,
         (place, region_id): (usize, u64),
         stamp: EpochStamp,
+        format: &MessageFormat,
     ) -> Self {
         let head = held.set.head(place);
-        let (region, members, with_fixes) = (head.region, head.events(), head.fixes() > 0);
+        let (region, members) = (head.region, head.events());
+        let members_at_once = format.members_per_message(head.fixes() > 0);
         let (is_ready, hold) = (AtomicBool::new(false), Mutex::new(Hold::Unread(held)));
-        Self { region, region_id, place, stamp, members, with_fixes, is_ready, answers, hold }
+        Self { region, region_id, place, stamp, members, members_at_once, is_ready, answers, hold }
     }
 
     fn hold(&self) -> MutexGuard<'_, Hold> {
@@ -141,16 +144,15 @@ impl LargeSnapshot {
 
     /// The number of its messages.
     pub(super) fn messages(&self) -> u64 {
-        self.members.div_ceil(members_per_message(self.with_fixes)).max(1) as u64
+        self.members.div_ceil(self.members_at_once).max(1) as u64
     }
 
     /// Encodes the body of the message with this index.
-    pub(super) fn body(&self, space: &Space, held: &HeldSet, index: u64) -> Body {
+    pub(super) fn body(&self, format: &MessageFormat, held: &HeldSet, index: u64) -> Body {
         let members = held.set.get(self.place);
-        let rows = members_per_message(self.with_fixes);
-        let from = index as usize * rows;
-        let range = (from, self.members.min(from + rows));
-        members_body(space, self.stamp, self.region_id, &members, range)
+        let from = index as usize * self.members_at_once;
+        let range = (from, self.members.min(from + self.members_at_once));
+        members_body(format, self.stamp, self.region_id, &members, range)
     }
 }
 
@@ -221,7 +223,13 @@ mod tests {
 
         fn hold(&self) -> Option<Arc<LargeSnapshot>> {
             let held = HeldSet::new(&self.answers, &self.set)?;
-            Some(Arc::new(LargeSnapshot::new(self.answers.clone(), held, (0, 7), STAMP)))
+            Some(Arc::new(LargeSnapshot::new(
+                self.answers.clone(),
+                held,
+                (0, 7),
+                STAMP,
+                &MessageFormat::numeric(),
+            )))
         }
 
         /// An outbox with the snapshot, ready to be read.
@@ -235,7 +243,7 @@ mod tests {
         /// Reads all messages that can be read now.
         fn taken(&self, outbox: &mut Outbox, now: Instant) -> Vec<v1::SubscribeResponse> {
             let taken = std::iter::from_fn(|| outbox.take(now)).map(|taken| match taken {
-                Taken::Message(message) => message.seal(&Space::geographic(), &self.handle),
+                Taken::Message(message) => message.seal(&MessageFormat::numeric(), &self.handle),
                 Taken::Lagged(bytes) => bytes,
                 Taken::Released { region_id, numbers, .. } => {
                     seal(lagged_body(vec![region_id]), &self.handle, numbers, false)

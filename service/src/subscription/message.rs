@@ -4,6 +4,8 @@
 //! same numbers in the engine and on the wire. Snapshot messages are filled to the target size of a
 //! chunk. The numbers and the token are appended last, so that nothing is copied to add them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use prost::Message as _;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
@@ -18,6 +20,7 @@ use shoal_proto::v1::subscribe_response::Kind;
 use super::columns::EventColumns;
 use super::handle::SessionHandle;
 use crate::limits::CHUNK_BYTES_TARGET;
+use crate::names::NameTable;
 use crate::record::{RECORD_BYTES_MAX, record};
 
 /// Most encoded bytes of a region's part of a snapshot message without its rows: keys, lengths, id,
@@ -44,26 +47,54 @@ pub(crate) struct EpochStamp {
 /// The encoded field `kind` of a message.
 pub(super) type Body = Vec<u8>;
 
+/// What the messages of a fleet are encoded with.
+#[derive(Clone, Debug)]
+pub(crate) struct MessageFormat {
+    pub(crate) space: Space,
+    /// The names of the objects, if they have names.
+    pub(crate) names: Option<Arc<NameTable>>,
+}
+
+impl MessageFormat {
+    /// Most encoded bytes of a member.
+    pub(super) fn row_bytes(&self, with_fixes: bool) -> usize {
+        let name = self.names.as_ref().map_or(0, |names| names.field_bytes_max());
+        8 + if with_fixes { RECORD_BYTES_MAX } else { 0 } + name
+    }
+
+    #[cfg(test)]
+    pub(super) fn numeric() -> Self {
+        Self { space: Space::geographic(), names: None }
+    }
+
+    /// The number of members of a snapshot in one message.
+    pub(super) fn members_per_message(&self, with_fixes: bool) -> usize {
+        (CHUNK_BYTES_TARGET - MEMBERS_PIECE_BYTES) / self.row_bytes(with_fixes)
+    }
+}
+
 /// Encodes regions one after the other.
 struct RegionWriter<'a> {
-    space: &'a Space,
+    format: &'a MessageFormat,
     content: Vec<u8>,
-    records: Vec<u8>,
+    /// Records and names of the region.
+    rows: Vec<u8>,
 }
 
 impl<'a> RegionWriter<'a> {
-    fn new(space: &'a Space, content: Vec<u8>) -> Self {
-        Self { space, content, records: Vec::new() }
+    fn new(format: &'a MessageFormat, content: Vec<u8>) -> Self {
+        Self { format, content, rows: Vec::new() }
     }
 
     fn write_events(&mut self, events: &super::columns::EventSlice<'_>) {
         let (rows, region_id) = (events.objects.len(), events.region_id);
         self.encode_records(region_events::FIXES, events.fixes);
+        self.encode_names(region_events::NAMES, events.objects);
         let lists = list_len(size_of_val(events.objects)) + list_len(rows);
-        self.begin_region(varint_len(region_id) + lists + self.records.len(), region_id);
+        self.begin_region(varint_len(region_id) + lists + self.rows.len(), region_id);
         write_objects(&mut self.content, region_events::OBJECTS, events.objects);
         write_bytes(&mut self.content, region_events::KINDS, events.kinds);
-        self.content.append(&mut self.records);
+        self.content.append(&mut self.rows);
     }
 
     /// Members `from..to` of a snapshot.
@@ -73,21 +104,22 @@ impl<'a> RegionWriter<'a> {
         members: &RegionEvents<'_>,
         (from, to): (usize, usize),
     ) {
-        use region_members::{FIRST, FIXES, LAST, OBJECTS, TOTAL};
+        use region_members::{FIRST, FIXES, LAST, NAMES, OBJECTS, TOTAL};
         let objects = &members.objects[from..to];
         let total = members.objects.len() as u64;
         let (first, last) = (u64::from(from == 0), u64::from(to == members.objects.len()));
         self.encode_records(FIXES, members.fixes.get(from..to).unwrap_or_default());
+        self.encode_names(NAMES, objects);
         let numbers = [region_id, total, first, last].into_iter().map(varint_len).sum::<usize>();
         let list = if objects.is_empty() { 0 } else { list_len(size_of_val(objects)) };
-        self.begin_region(numbers + list + self.records.len(), region_id);
+        self.begin_region(numbers + list + self.rows.len(), region_id);
         write_varint(&mut self.content, TOTAL, total);
         write_varint(&mut self.content, FIRST, first);
         write_varint(&mut self.content, LAST, last);
         if !objects.is_empty() {
             write_objects(&mut self.content, OBJECTS, objects);
         }
-        self.content.append(&mut self.records);
+        self.content.append(&mut self.rows);
     }
 
     fn begin_region(&mut self, length: usize, region_id: u64) {
@@ -98,10 +130,20 @@ impl<'a> RegionWriter<'a> {
 
     fn encode_records(&mut self, field: u32, fixes: &[FixRow]) {
         for row in fixes {
-            let record = record(self.space, row);
-            encode_key(field, WireType::LengthDelimited, &mut self.records);
-            encode_varint(record.encoded_len() as u64, &mut self.records);
-            record.encode_raw(&mut self.records);
+            let record = record(&self.format.space, row);
+            encode_key(field, WireType::LengthDelimited, &mut self.rows);
+            encode_varint(record.encoded_len() as u64, &mut self.rows);
+            record.encode_raw(&mut self.rows);
+        }
+    }
+
+    /// The names of objects, if they have names; an unknown name is empty.
+    fn encode_names(&mut self, field: u32, objects: &[u64]) {
+        let Some(names) = &self.format.names else { return };
+        let reader = names.reader();
+        for object in objects {
+            let name = reader.name(*object).unwrap_or_default();
+            write_bytes(&mut self.rows, field, name.as_bytes());
         }
     }
 
@@ -130,8 +172,8 @@ pub(super) struct SnapshotWriter<'a> {
 }
 
 impl<'a> SnapshotWriter<'a> {
-    pub(super) fn new(space: &'a Space, stamp: EpochStamp) -> Self {
-        Self { stamp, regions: RegionWriter::new(space, Vec::new()), bodies: Vec::new() }
+    pub(super) fn new(format: &'a MessageFormat, stamp: EpochStamp) -> Self {
+        Self { stamp, regions: RegionWriter::new(format, Vec::new()), bodies: Vec::new() }
     }
 
     /// The number of rows that fit into the rest of the current message; begins another message if
@@ -147,7 +189,7 @@ impl<'a> SnapshotWriter<'a> {
 
     /// Adds all members of a region; there may be none.
     pub(super) fn add(&mut self, region_id: u64, members: &RegionEvents<'_>) {
-        let row_bytes = row_bytes(!members.fixes.is_empty());
+        let row_bytes = self.regions.format.row_bytes(!members.fixes.is_empty());
         let mut from = 0;
         loop {
             let to = members.objects.len().min(from + self.free_rows(row_bytes));
@@ -173,33 +215,23 @@ impl<'a> SnapshotWriter<'a> {
 }
 
 /// The body of a message of events.
-pub(super) fn events_body(space: &Space, columns: &EventColumns) -> Body {
-    let mut writer = RegionWriter::new(space, Vec::with_capacity(columns.bytes()));
+pub(super) fn events_body(format: &MessageFormat, columns: &EventColumns) -> Body {
+    let mut writer = RegionWriter::new(format, Vec::with_capacity(columns.bytes()));
     columns.slices().for_each(|events| writer.write_events(&events));
     writer.take_body(subscribe_response::EVENTS, columns.stamp, columns.coalesced_from_epoch)
 }
 
-/// The number of members of a snapshot in one message.
-pub(super) fn members_per_message(with_fixes: bool) -> usize {
-    (CHUNK_BYTES_TARGET - MEMBERS_PIECE_BYTES) / row_bytes(with_fixes)
-}
-
 /// The body of a message with a range of the members of one region.
 pub(super) fn members_body(
-    space: &Space,
+    format: &MessageFormat,
     stamp: EpochStamp,
     region_id: u64,
     members: &RegionEvents<'_>,
     range: (usize, usize),
 ) -> Body {
-    let mut writer = RegionWriter::new(space, Vec::new());
+    let mut writer = RegionWriter::new(format, Vec::new());
     writer.write_members(region_id, members, range);
     writer.take_body(subscribe_response::SNAPSHOT, stamp, 0)
-}
-
-/// Most encoded bytes of a member.
-pub(super) fn row_bytes(with_fixes: bool) -> usize {
-    8 + if with_fixes { RECORD_BYTES_MAX } else { 0 }
 }
 
 /// The body of a message that reports that messages of the regions `region_ids` are missing. An
@@ -310,16 +342,16 @@ mod tests {
 
     #[test]
     fn events_decode_in_any_number() {
-        let space = Space::geographic();
+        let format = MessageFormat::numeric();
         for (rows, with_fixes) in [(1, false), (3, true), (70_000, false), (9_000, true)] {
             let set = set(rows, with_fixes);
             let RegionEvents { objects, kinds, fixes, .. } = set.get(0);
-            let mut writer = EventWriter::new(STAMP, 299, CHUNK_BYTES_TARGET);
+            let mut writer = EventWriter::new(&format, STAMP, 299, CHUNK_BYTES_TARGET);
             for region_id in [0, 77] {
                 writer.add(EventSlice { region_id, objects, kinds: kinds.as_bytes(), fixes });
             }
             let bodies =
-                writer.finish().iter().map(|columns| events_body(&space, columns)).collect();
+                writer.finish().iter().map(|columns| events_body(&format, columns)).collect();
             let (mut found, mut fixes) = ([Vec::new(), Vec::new()], 0);
             for message in decode(bodies) {
                 let Some(Kind::Events(batch)) = message.kind else { panic!("{message:?}") };
@@ -341,10 +373,10 @@ mod tests {
 
     #[test]
     fn snapshots_mark_their_first_and_last_part() {
-        let space = Space::geographic();
+        let format = MessageFormat::numeric();
         for (rows, with_fixes) in [(0, false), (1, true), (100_000, false), (9_000, true)] {
             let set = set(rows, with_fixes);
-            let mut writer = SnapshotWriter::new(&space, STAMP);
+            let mut writer = SnapshotWriter::new(&format, STAMP);
             writer.add(5, &set.get(0));
             let mut pieces = Vec::new();
             for message in decode(writer.finish()) {
@@ -362,6 +394,42 @@ mod tests {
             assert_eq!(fixes.len(), if with_fixes { rows } else { 0 });
             assert!(fixes.iter().all(|fix| (fix.time_ms, fix.state) == (5, 9)));
         }
+    }
+
+    #[test]
+    fn long_names_make_messages_of_fewer_rows_and_no_greater_size() {
+        let names = Arc::new(NameTable::new(1 << 20));
+        let texts: Vec<String> = (0..40_000).map(|at| format!("{at:0256}")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        names.intern_all(&texts, &mut Vec::new());
+        let format = MessageFormat { names: Some(names), ..MessageFormat::numeric() };
+        let head = EventHead { region: RegionId(1), events: (0, 40_001), ..EventHead::default() };
+        // The last object has no name.
+        let kinds = vec![EventKind::Enter as u8; 40_001];
+        let set = EventSet::new(vec![head], (1..=40_001).collect(), kinds, Vec::new());
+        let RegionEvents { objects, kinds, fixes, .. } = set.get(0);
+        let mut events = EventWriter::new(&format, STAMP, 0, CHUNK_BYTES_TARGET);
+        events.add(EventSlice { region_id: 5, objects, kinds: kinds.as_bytes(), fixes });
+        let mut snapshot = SnapshotWriter::new(&format, STAMP);
+        snapshot.add(5, &set.get(0));
+        let bodies = events.finish().into_iter().map(|columns| events_body(&format, &columns));
+        let bodies = bodies.chain(snapshot.finish()).collect();
+        let mut found = [Vec::new(), Vec::new()];
+        for message in decode(bodies) {
+            match message.kind {
+                Some(Kind::Events(batch)) => batch.regions.into_iter().for_each(|of| {
+                    assert_eq!(of.names.len(), of.objects.len());
+                    found[0].extend(of.names);
+                }),
+                Some(Kind::Snapshot(chunk)) => chunk.regions.into_iter().for_each(|of| {
+                    assert_eq!(of.names.len(), of.objects.len());
+                    found[1].extend(of.names);
+                }),
+                other => panic!("{other:?}"),
+            }
+        }
+        let expected = [&texts[..], &[""]].concat();
+        assert!(found.iter().all(|names| *names == expected));
     }
 
     #[test]

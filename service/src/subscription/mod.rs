@@ -23,7 +23,7 @@ mod sessions;
 
 pub(crate) use fan_out::{FanOut, FanOutInput, FanOutSender, RouteChange};
 pub use handle::{ResumeToken, SessionHandle};
-pub(crate) use message::{EpochStamp, unnumbered};
+pub(crate) use message::{EpochStamp, MessageFormat, unnumbered};
 pub(crate) use pending_changes::{PendingBatch, PendingChanges};
 pub use pool::Pool;
 pub(crate) use session::{Attached, Session, SessionEnd, SessionPoll};

@@ -298,17 +298,18 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use prost::Message as _;
-    use shoal_engine::{EventKind, Space};
+    use shoal_engine::EventKind;
     use shoal_proto::v1;
 
     use super::super::columns::{EventSlice, EventWriter};
-    use super::super::message::{EpochStamp, lagged_body};
+    use super::super::message::{EpochStamp, MessageFormat, lagged_body};
     use super::*;
 
     const WIDE: Bounds = Bounds { bytes_max: 1 << 20, messages_max: 1000 };
 
     fn events(object: u64, kind: EventKind) -> Outgoing {
-        let mut writer = EventWriter::new(EpochStamp { epoch: object, clock_ms: 0 }, 0, 1 << 20);
+        let (format, stamp) = (MessageFormat::numeric(), EpochStamp { epoch: object, clock_ms: 0 });
+        let mut writer = EventWriter::new(&format, stamp, 0, 1 << 20);
         let (objects, kinds) = (&[object], &[kind as u8]);
         writer.add(EventSlice { region_id: 1, objects, kinds, fixes: &[] });
         Outgoing::Events(writer.finish().remove(0))
@@ -323,7 +324,8 @@ mod tests {
     }
 
     fn coalesce(outbox: &mut Outbox, bounds: &Bounds) -> Option<u64> {
-        let (job, saved) = outbox.begin_coalescing().unwrap().run(bounds, |_| true)?;
+        let (job, saved) =
+            outbox.begin_coalescing().unwrap().run(&MessageFormat::numeric(), bounds, |_| true)?;
         assert!(outbox.finish_coalescing(job));
         Some(saved)
     }
@@ -332,7 +334,7 @@ mod tests {
     fn taken(outbox: &mut Outbox) -> Option<(u64, u64)> {
         let bytes = match outbox.take(Instant::now())? {
             Taken::Message(message) => {
-                message.seal(&Space::geographic(), &SessionHandle::draw(1, 1).unwrap())
+                message.seal(&MessageFormat::numeric(), &SessionHandle::draw(1, 1).unwrap())
             }
             Taken::Lagged(bytes) => bytes,
             taken => panic!("{taken:?} is of a snapshot"),

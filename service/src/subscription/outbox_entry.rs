@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use shoal_engine::{RegionId, Space};
+use shoal_engine::RegionId;
 
 use super::columns::EventColumns;
 use super::handle::SessionHandle;
 use super::large_snapshot::{HeldSet, LargeSnapshot};
-use super::message::{events_body, seal};
+use super::message::{MessageFormat, events_body, seal};
 use crate::limits::SESSION_MESSAGE_BYTES;
 
 /// See the module documentation.
@@ -95,11 +95,11 @@ pub(super) enum MessageContent {
 }
 
 impl Message {
-    pub(super) fn seal(self, space: &Space, handle: &SessionHandle) -> Bytes {
+    pub(super) fn seal(self, format: &MessageFormat, handle: &SessionHandle) -> Bytes {
         let body = match self.content {
-            MessageContent::Events(columns) => events_body(space, &columns),
+            MessageContent::Events(columns) => events_body(format, &columns),
             MessageContent::Sealed(bytes) => return bytes,
-            MessageContent::Members(snapshot, held, index) => snapshot.body(space, &held, index),
+            MessageContent::Members(snapshot, held, index) => snapshot.body(format, &held, index),
         };
         seal(body, handle, self.numbers, self.epoch_done)
     }

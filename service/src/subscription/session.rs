@@ -11,10 +11,10 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use shoal_engine::{RegionId, Space};
+use shoal_engine::RegionId;
 
 use super::handle::SessionHandle;
-use super::message::{lagged_body, seal};
+use super::message::{MessageFormat, lagged_body, seal};
 use super::outbox::{Outbox, Rewound};
 use super::outbox_entry::Taken;
 use super::pool::Share;
@@ -70,7 +70,7 @@ pub(crate) struct Session {
     pub(crate) handle: SessionHandle,
     /// How long the session continues without a reader.
     pub(crate) retention: Duration,
-    space: Space,
+    format: MessageFormat,
     state: Mutex<State>,
 }
 
@@ -143,7 +143,7 @@ impl Session {
             taken_at: Instant::now(),
             end: None,
         };
-        Self { handle, retention, space: tools.space, state: Mutex::new(state) }
+        Self { handle, retention, format: tools.format.clone(), state: Mutex::new(state) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -197,7 +197,7 @@ impl Session {
                 },
             }
         };
-        SessionPoll::Message(message.seal(&self.space, &self.handle))
+        SessionPoll::Message(message.seal(&self.format, &self.handle))
     }
 
     /// Changes the state, reports its memory to the pool and wakes the reader.

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use shoal_engine::{RegionId, Space};
+use shoal_engine::RegionId;
 
 use super::handle::SessionHandle;
-use super::message::EpochStamp;
+use super::message::{EpochStamp, MessageFormat};
 use super::pending_changes::PendingChanges;
 use super::pool::Pool;
 use super::session::{Session, SessionEnd, State};
@@ -26,7 +26,7 @@ use crate::metrics::FleetMetrics;
 /// What the sessions of a fleet share.
 #[derive(Debug)]
 pub(crate) struct SessionTools {
-    pub(crate) space: Space,
+    pub(crate) format: MessageFormat,
     pub(crate) answers: Arc<AnswerBudget>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) metrics: FleetMetrics,

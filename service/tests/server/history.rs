@@ -167,8 +167,13 @@ impl Acknowledged {
 
 /// Waits until the history has everything up to an epoch.
 pub(crate) async fn reaches(server: &Running, epoch: u64) {
+    fleet_reaches(server, "", epoch).await;
+}
+
+/// Waits until the history of a fleet has everything up to an epoch.
+pub(crate) async fn fleet_reaches(server: &Running, fleet: &str, epoch: u64) {
     until(async || {
-        let history = server.fleet("").await.history.unwrap();
+        let history = server.fleet(fleet).await.history.unwrap();
         assert_eq!(history.problem, "");
         history.watermark_epoch >= epoch
     })

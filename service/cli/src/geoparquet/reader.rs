@@ -214,7 +214,7 @@ mod tests {
     const ROWS: u64 = 6_000;
 
     fn file() -> Vec<u8> {
-        let begun = GeoParquetWriter::begin(Vec::new(), Space::geographic(), &json!({}));
+        let begun = GeoParquetWriter::begin(Vec::new(), Space::geographic(), false, &json!({}));
         let mut writer = begun.unwrap();
         let row = |row: u64| {
             let fix = v1::FixRecord { time_ms: row as i64, x: 1.0, y: 2.0, ..Default::default() };

@@ -1,9 +1,9 @@
 //! The columns of a GeoParquet file of fixes, and its metadata `geo`.
 //!
-//! GeoParquet 1.1: geoparquet.org/releases/v1.1.0. One row a fix: `object_id` (u64), `time`
-//! (milliseconds, UTC), `geometry` (WKB Point), `bbox` (its covering), the measures (null if
-//! unknown: `speed` in m/s, `heading` in degrees clockwise from north, `altitude` in m) and `state`
-//! (u32, bits).
+//! GeoParquet 1.1: geoparquet.org/releases/v1.1.0. One row a fix: `object_id` (u64, or a string in a
+//! named fleet), `time` (milliseconds, UTC), `geometry` (WKB Point), `bbox` (its covering), the
+//! measures (null if unknown: `speed` in m/s, `heading` in degrees clockwise from north, `altitude`
+//! in m) and `state` (u32, bits).
 
 use std::sync::Arc;
 
@@ -26,16 +26,19 @@ pub(super) const GEOMETRY: &str = "geometry";
 pub(super) const POINT_BYTES: usize = 21;
 /// Type of a point in WKB.
 pub(super) const POINT: u32 = 1;
+/// The object in a numeric fleet.
+const INTEGER_ID: &str = "int64 object_id (INTEGER(64, false))";
 /// Level of zstd: on a day of buses level 9 takes four times as long for 4 % fewer bytes.
 const ZSTD_LEVEL: i32 = 3;
 
-/// The schema of an export.
-pub(super) fn schema() -> Result<TypePtr, ParquetError> {
+/// The schema of an export from a fleet whose objects have names or numbers.
+pub(super) fn schema(is_named: bool) -> Result<TypePtr, ParquetError> {
+    let object = if is_named { "binary object_id (STRING)" } else { INTEGER_ID };
     let measure = |name| format!("optional double {name};");
     let measures: String = MEASURES.iter().map(|of| measure(of.name)).collect();
     let text = format!(
         "message fixes {{
-            required int64 object_id (INTEGER(64, false));
+            required {object};
             required int64 time (TIMESTAMP(MILLIS, true));
             required binary {GEOMETRY};
             required group bbox {{

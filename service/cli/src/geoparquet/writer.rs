@@ -4,6 +4,7 @@
 //! groups. Each covers a small area, which its statistics of `bbox` state. Memory is bounded by
 //! [`SORTED_ROWS`] rows, 50 MB, and some kilobytes of the file's footer for each row group.
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use bytes::Bytes;
@@ -37,19 +38,28 @@ pub struct GeoParquetWriter<W: Write + Send> {
     space: Space,
     /// Rows that are not written yet.
     rows: Vec<Row>,
+    /// In a named fleet: the names of their objects.
+    names: Option<HashMap<u64, ByteArray>>,
     /// Least x and y, greatest x and y.
     extent: Option<[f64; 4]>,
 }
 
 impl<W: Write + Send> GeoParquetWriter<W> {
-    /// Begins a file of fixes in `space`; `shoal` is a document about their origin.
+    /// Begins a file of fixes in `space`, of objects with or without names; `shoal` is a document
+    /// about their origin.
     ///
     /// # Errors
     /// Those of writing.
-    pub fn begin(out: W, space: Space, shoal: &Value) -> Result<Self, ParquetError> {
-        let mut file = SerializedFileWriter::new(out, schema()?, properties()?)?;
+    pub fn begin(
+        out: W,
+        space: Space,
+        is_named: bool,
+        shoal: &Value,
+    ) -> Result<Self, ParquetError> {
+        let mut file = SerializedFileWriter::new(out, schema(is_named)?, properties()?)?;
         file.append_key_value_metadata(KeyValue::new(SHOAL.to_owned(), shoal.to_string()));
-        Ok(Self { file, space, rows: Vec::new(), extent: None })
+        let names = is_named.then(HashMap::new);
+        Ok(Self { file, space, rows: Vec::new(), names, extent: None })
     }
 
     /// Takes the next rows, in any order.
@@ -57,8 +67,11 @@ impl<W: Write + Send> GeoParquetWriter<W> {
     /// # Errors
     /// Those of writing.
     pub fn rows(&mut self, rows: impl Iterator<Item = AnswerRow>) -> Result<(), ParquetError> {
-        for AnswerRow { object, fix, .. } in rows {
-            let fix = fix.unwrap_or_default();
+        for row in rows {
+            let (object, fix) = (row.object, row.fix.unwrap_or_default());
+            if let Some(names) = &mut self.names {
+                names.entry(object).or_insert_with(|| row.label().as_bytes().to_vec().into());
+            }
             // The server's positions lie in its space.
             let (x, y) = self.space.quantise(fix.x, fix.y).unwrap_or_default();
             self.rows.push(Row { cell: hilbert_cell(x, y), object, fix });
@@ -88,10 +101,11 @@ impl<W: Write + Send> GeoParquetWriter<W> {
         self.rows.sort_unstable_by_key(|row| (row.cell, row.object, row.fix.time_ms));
         for rows in self.rows.chunks(ROW_GROUP_ROWS) {
             let mut group = self.file.next_row_group()?;
-            write_group(&mut group, rows)?;
+            write_group(&mut group, rows, self.names.as_ref())?;
             group.close()?;
         }
         self.rows.clear();
+        self.names.iter_mut().for_each(HashMap::clear);
         Ok(())
     }
 }
@@ -100,9 +114,18 @@ impl<W: Write + Send> GeoParquetWriter<W> {
 fn write_group<W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     rows: &[Row],
+    names: Option<&HashMap<u64, ByteArray>>,
 ) -> Result<(), ParquetError> {
-    let objects: Vec<i64> = rows.iter().map(|row| row.object.cast_signed()).collect();
-    write_column::<Int64Type, W>(group, &objects, None)?;
+    match names {
+        Some(names) => {
+            let names: Vec<ByteArray> = rows.iter().map(|row| names[&row.object].clone()).collect();
+            write_column::<ByteArrayType, W>(group, &names, None)?;
+        }
+        None => {
+            let objects: Vec<i64> = rows.iter().map(|row| row.object.cast_signed()).collect();
+            write_column::<Int64Type, W>(group, &objects, None)?;
+        }
+    }
     let times: Vec<i64> = rows.iter().map(|row| row.fix.time_ms).collect();
     write_column::<Int64Type, W>(group, &times, None)?;
     write_column::<ByteArrayType, W>(group, &points(rows), None)?;
@@ -162,7 +185,7 @@ mod tests {
     #[test]
     fn row_groups_follow_the_curve_and_state_their_ranges() {
         let mut writer =
-            GeoParquetWriter::begin(Vec::new(), Space::geographic(), &json!({})).unwrap();
+            GeoParquetWriter::begin(Vec::new(), Space::geographic(), false, &json!({})).unwrap();
         // One and a half sorted groups; positions jump all over the world.
         let rows = SORTED_ROWS as u64 * 3 / 2;
         let row = |row: u64| {

@@ -6,13 +6,13 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use clap::Args;
-use shoal_client::Client;
+use shoal_client::{Client, v1};
 use tokio::time::sleep;
 
 use crate::connection::FleetArgs;
 use crate::error::{CliError, Exit};
+use crate::object_ids::ObjectList;
 use crate::output::stdout;
-use crate::values::object;
 
 /// Interval between two requests for the progress.
 const POLL: Duration = Duration::from_millis(200);
@@ -20,9 +20,9 @@ const POLL: Duration = Duration::from_millis(200);
 /// Flags of `shoal history erase`.
 #[derive(Args, Debug)]
 pub struct EraseArgs {
-    /// Object ids, at most 65,536
-    #[arg(required = true, value_name = "ID", value_parser = object)]
-    pub objects: Vec<u64>,
+    /// Object ids, at most 65,536: numbers, or names in a named fleet
+    #[arg(required = true, value_name = "ID")]
+    pub objects: Vec<String>,
     /// Erase: nothing brings the objects back
     #[arg(long, required = true)]
     pub yes: bool,
@@ -39,10 +39,12 @@ pub struct EraseArgs {
 /// Those of the server; a history that has stopped meanwhile.
 pub(super) async fn run(client: &Client, args: &EraseArgs) -> Result<Exit, CliError> {
     let fleet = &args.fleet.fleet;
-    let erased = client.erase(fleet, &args.objects).await?;
+    let objects = ObjectList::of_fleet(client, fleet, &args.objects).await?;
+    let (count, (objects, names)) = (objects.count(), objects.into_fields());
+    let request = v1::EraseRequest { fleet: fleet.clone(), objects, names };
+    let removed = client.erase(request).await?.removed_count;
     let mut out = stdout();
-    let (objects, removed) = (args.objects.len(), erased.removed_count);
-    writeln!(out, "{objects} objects are in no answer any more, {removed} were in the fleet")?;
+    writeln!(out, "{count} objects are in no answer any more, {removed} were in the fleet")?;
     out.flush()?;
     if args.no_wait {
         return Ok(Exit::Done);

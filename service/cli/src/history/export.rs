@@ -11,6 +11,7 @@ use shoal_client::v1::{self, Projection, region::Kind};
 use shoal_client::{AnswerStream, Client, QueryAnswer};
 use shoal_engine::Space;
 use shoal_service::fleet_space;
+use shoal_service::json::fleet::is_named;
 use shoal_table::OutputFile;
 
 use super::WindowArgs;
@@ -18,14 +19,14 @@ use super::wait::reaches;
 use crate::connection::FleetArgs;
 use crate::error::{CliError, Exit};
 use crate::geoparquet::GeoParquetWriter;
+use crate::object_ids::ObjectList;
 use crate::output::{PastForm, PastWriter, header_json, stdout};
 use crate::query::{RegionArgs, planar_geojson};
-use crate::values::object;
 
 /// Description of the GeoParquet columns in `--help`.
 const COLUMNS: &str = "\
 Columns of GeoParquet (version 1.1, compressed with zstd):
-  object_id  unsigned integer
+  object_id  unsigned integer; in a named fleet the name, a string
   time       timestamp in milliseconds, UTC
   geometry   point as WKB: longitude and latitude (OGC:CRS84), or metres (crs null)
   bbox       structure xmin, ymin, xmax, ymax: the point, for filters
@@ -56,9 +57,9 @@ pub struct ExportArgs {
     pub no_wait: bool,
     #[command(flatten)]
     window: WindowArgs,
-    /// Only this object; may be repeated, at most 65,536 times
-    #[arg(long = "object", value_name = "ID", value_parser = object, conflicts_with = "RegionArgs")]
-    pub objects: Vec<u64>,
+    /// Only this object, a number, or a name in a named fleet; may be repeated, at most 65,536 times
+    #[arg(long = "object", value_name = "ID", conflicts_with = "RegionArgs")]
+    pub objects: Vec<String>,
     #[command(flatten)]
     region: Option<RegionArgs>,
     #[command(flatten)]
@@ -102,17 +103,20 @@ impl ExportArgs {
     async fn ask(
         &self,
         client: &Client,
+        fleet: &v1::Fleet,
         region: Option<v1::Region>,
         space: &Space,
     ) -> Result<AnswerStream<v1::HistoryHeader>, CliError> {
-        let (fleet, window) = (self.fleet.fleet.clone(), self.window.window());
+        let window = self.window.window();
         if !self.objects.is_empty() {
-            let objects = self.objects.clone();
-            let request = v1::TrajectoryRequest { fleet, objects, window, every: None };
+            let (objects, names) = ObjectList::of(fleet, &self.objects)?.into_fields();
+            let fleet = fleet.name.clone();
+            let request = v1::TrajectoryRequest { fleet, objects, names, window, every: None };
             return Ok(client.trajectory(request).await?);
         }
         let region = Some(region.unwrap_or_else(|| everywhere(space)));
         let projection = Projection::Fixes.into();
+        let fleet = fleet.name.clone();
         let request = v1::PassedRequest { fleet, filter: None, region, window, projection };
         Ok(client.passed(request).await?)
     }
@@ -195,7 +199,7 @@ pub(super) async fn run(
     if !args.no_wait {
         reaches(client, &fleet.name, fleet.epoch, ", or write what it has with --no-wait").await?;
     }
-    let mut answer = args.ask(client, region, &space).await?;
+    let mut answer = args.ask(client, &fleet, region, &space).await?;
     let header = answer.header().clone();
     let (epoch, mut fixes) = (header.epoch, 0);
     let failed = || CliError::local(format!("writing {}", args.file.display()));
@@ -206,7 +210,8 @@ pub(super) async fn run(
             Sink::Text(Box::new(begun.map_err(failed())?), file)
         }
         None => {
-            let begun = GeoParquetWriter::begin(file, space, &header_json(&header));
+            let begun =
+                GeoParquetWriter::begin(file, space, is_named(&fleet), &header_json(&header));
             Sink::GeoParquet(Box::new(begun.map_err(io_error).map_err(failed())?))
         }
     };

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use shoal_client::{AnswerStream, Client, Payload, ReportOptions, v1};
+use shoal_client::{AnswerRow, AnswerStream, Client, Payload, ReportOptions, v1};
+
+use shoal_service::json::fleet::is_named;
 
 use super::{PastArgs, WindowArgs};
 use crate::error::{CliError, Exit};
@@ -58,10 +60,11 @@ pub(super) async fn into(
     fleet: &str,
 ) -> Result<Exit, CliError> {
     let fleet = client.get_fleet(fleet).await?;
+    let is_named = is_named(&fleet);
     let (started, mut summary) = (Instant::now(), ReportSummary::new(&fleet));
     let mut stream = client.report(ReportOptions::unnumbered(&fleet.name));
     while let Some(rows) = answer.next().await? {
-        let fixes: Vec<_> = rows.objects.into_iter().zip(rows.fixes).map(fix).collect();
+        let fixes: Vec<_> = rows.into_rows().map(|row| fix(&row, is_named)).collect();
         if !fixes.is_empty() {
             let batch = Arc::new(RowBatch { fixes, ..RowBatch::default() });
             summary.sent(&batch, 0..batch.fixes.len());
@@ -76,11 +79,13 @@ pub(super) async fn into(
     Ok(if summary.is_partly_refused() { Exit::PartlyRefused } else { Exit::Done })
 }
 
-/// Converts a record to a row of a report.
-fn fix((object, record): (u64, v1::FixRecord)) -> v1::Fix {
-    let v1::FixRecord { time_ms, x, y, speed_mps, heading_deg, altitude_m, state } = record;
+/// Converts a fix to a row of a report to a fleet whose objects have names or numbers.
+fn fix(row: &AnswerRow, is_named: bool) -> v1::Fix {
+    let v1::FixRecord { time_ms, x, y, speed_mps, heading_deg, altitude_m, state } =
+        row.fix.unwrap_or_default();
+    let name = if is_named { row.label().into_owned() } else { String::new() };
     v1::Fix {
-        object,
+        object: if is_named { 0 } else { row.object },
         time_ms,
         x,
         y,
@@ -88,6 +93,6 @@ fn fix((object, record): (u64, v1::FixRecord)) -> v1::Fix {
         heading_deg: heading_deg.map(|heading| heading as f32),
         altitude_m,
         state,
-        name: String::new(),
+        name,
     }
 }

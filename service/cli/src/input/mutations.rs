@@ -198,7 +198,7 @@ fn mutations_lose_nothing_in_silence() {
 #[test]
 fn mutations_of_parquet_end_with_a_fault_or_all_rows() {
     const ROWS: usize = 500;
-    let begun = GeoParquetWriter::begin(Vec::new(), Space::geographic(), &json!({}));
+    let begun = GeoParquetWriter::begin(Vec::new(), Space::geographic(), false, &json!({}));
     let mut writer = begun.unwrap();
     let row = |row: usize| {
         let fix = v1::FixRecord { time_ms: row as i64, x: 1.0, y: 2.0, ..Default::default() };

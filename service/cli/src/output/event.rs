@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use shoal_service::json::{FeatureJson, RowJson};
 use shoal_service::timestamp::rfc3339;
+use shoal_table::printable;
 
 use crate::watch::{EventForm, EventRow};
 
@@ -59,7 +60,8 @@ impl EventLines {
 
     fn write_text(&self, event: &EventRow, clock_ms: i64, out: &mut dyn Write) -> io::Result<()> {
         let (clock, digits) = (rfc3339(clock_ms), self.digits);
-        write!(out, "{clock}  {:<8}  {:>20}", event.event, event.row.label())?;
+        let label = event.row.label();
+        write!(out, "{clock}  {:<8}  {:>20}", event.event, printable(&label))?;
         if let Some(fix) = &event.row.fix {
             write!(out, "  {:>14.digits$}  {:>14.digits$}", fix.x, fix.y)?;
             if let Some(speed_mps) = fix.speed_mps {

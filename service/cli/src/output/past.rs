@@ -3,6 +3,7 @@
 //! Everything but the table is written as it arrives. A table shows the first rows and counts the
 //! others.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
@@ -163,7 +164,19 @@ fn write_csv(row: &AnswerRow, out: &mut dyn Write) -> io::Result<()> {
     let v1::FixRecord { time_ms, x, y, speed_mps, heading_deg, altitude_m, state } = fix;
     let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let (speed, heading, altitude) = (text(speed_mps), text(heading_deg), text(altitude_m));
-    writeln!(out, "{},{time_ms},{x},{y},{speed},{heading},{altitude},{state}", row.object)
+    let object = row.label();
+    let object = csv_field(&object);
+    writeln!(out, "{object},{time_ms},{x},{y},{speed},{heading},{altitude},{state}")
+}
+
+/// A text as a field of CSV (RFC 4180): quoted if a reader could take it for something else.
+fn csv_field(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| !matches!(c, ',' | ';' | '"' | '\t' | '|');
+    let has_ends = |c: char| !c.is_whitespace();
+    if text.chars().all(is_plain) && text.starts_with(has_ends) && text.ends_with(has_ends) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"")))
 }
 
 #[cfg(test)]

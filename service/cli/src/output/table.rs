@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, Table, presets};
 use shoal_client::{AnswerRow, v1};
 use shoal_service::timestamp::{age, rfc3339};
+use shoal_table::printable;
 
 use super::writer::AnswerWriter;
 use crate::measures::MEASURE_COLUMNS;
@@ -61,7 +62,8 @@ pub(super) fn columns(geographic: bool, rows: &[AnswerRow]) -> Vec<OutputColumn>
             ("y m", |row, _| row.fix.as_ref().map(|fix| format!("{:.2}", fix.y))),
         ]
     };
-    let mut columns: Vec<OutputColumn> = vec![("object", |row, _| Some(row.label().into_owned()))];
+    let mut columns: Vec<OutputColumn> =
+        vec![("object", |row, _| Some(printable(&row.label()).into_owned()))];
     columns.extend(position.iter().chain(&TIME).chain(MEASURE_COLUMNS).chain(&LAST));
     columns.retain(|(_, text)| rows.iter().any(|row| text(row, 0).is_some()));
     columns

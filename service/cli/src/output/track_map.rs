@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use quick_xml::escape::escape;
 use shoal_client::AnswerRow;
 
 use super::density::svg_begin;
@@ -18,8 +19,17 @@ const HALF_TURN_DEG: f64 = 180.0;
 /// The fixes of an answer, object after object.
 #[derive(Clone, Debug, Default)]
 pub struct TrackMap {
-    tracks: Vec<(u64, Vec<(f64, f64)>)>,
+    tracks: Vec<Track>,
     is_geographic: bool,
+}
+
+/// The fixes of one object.
+#[derive(Clone, Debug)]
+struct Track {
+    object: u64,
+    /// Its name, or its number.
+    label: String,
+    points: Vec<(f64, f64)>,
 }
 
 impl TrackMap {
@@ -32,11 +42,12 @@ impl TrackMap {
     /// Takes the next fix.
     pub fn add(&mut self, row: &AnswerRow) {
         let Some(fix) = &row.fix else { return };
-        let is_next = self.tracks.last().is_none_or(|(object, _)| *object != row.object);
+        let is_next = self.tracks.last().is_none_or(|track| track.object != row.object);
         if is_next {
-            self.tracks.push((row.object, Vec::new()));
+            let (object, label) = (row.object, row.label().into_owned());
+            self.tracks.push(Track { object, label, points: Vec::new() });
         }
-        let Some((_, points)) = self.tracks.last_mut() else { return };
+        let Some(Track { points, .. }) = self.tracks.last_mut() else { return };
         let mut x = fix.x;
         if let Some((before, _)) = points.last().filter(|_| self.is_geographic) {
             // The line continues across the antimeridian.
@@ -48,13 +59,13 @@ impl TrackMap {
     /// The fixes.
     #[must_use]
     pub fn fixes(&self) -> usize {
-        self.tracks.iter().map(|(_, points)| points.len()).sum()
+        self.tracks.iter().map(|track| track.points.len()).sum()
     }
 
     /// The file.
     #[must_use]
     pub fn svg(&self) -> String {
-        let points = || self.tracks.iter().flat_map(|(_, points)| points);
+        let points = || self.tracks.iter().flat_map(|track| &track.points);
         let fold = |of: fn(&(f64, f64)) -> f64| {
             let least = points().map(of).fold(f64::INFINITY, f64::min);
             let greatest = points().map(of).fold(f64::NEG_INFINITY, f64::max);
@@ -74,13 +85,14 @@ impl TrackMap {
         let side = |length: f64| (length * scale + 2.0 * MARGIN).ceil() as u32;
         let title = format!("{} fixes of {} objects", self.fixes(), self.tracks.len());
         let mut text = svg_begin(side(width), side(height), &title);
-        for (object, points) in &self.tracks {
+        for Track { object, label, points } in &self.tracks {
             // Hues differ by the golden angle, so that successive objects have distinct colours.
             let hue = (*object as f64 * 137.508) % 360.0;
             let _ = write!(
                 text,
                 "<g stroke=\"hsl({hue:.0} 90% 60%)\" fill=\"none\" stroke-width=\"2\" \
-                 stroke-linejoin=\"round\"><title>{object}</title><polyline points=\""
+                 stroke-linejoin=\"round\"><title>{}</title><polyline points=\"",
+                escape(label.as_str())
             );
             for point in points {
                 let (x, y) = place(point);

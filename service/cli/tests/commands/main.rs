@@ -14,6 +14,7 @@ mod hostile_memory;
 mod http_guide;
 mod kill;
 mod log;
+mod names;
 mod promotion;
 mod replay;
 mod shoal;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use schemars::JsonSchema;
 use serde::Serialize;
-use shoal_client::AnswerRow;
+use shoal_client::{AnswerRow, QueryAnswer};
 use shoal_proto::v1;
 use tokio_stream::StreamExt as _;
 use tonic::{Response as Reply, Status, Streaming};
@@ -66,8 +66,8 @@ pub(super) trait Part: Send + 'static {
 
     fn take_header(&mut self) -> Option<Self::Header>;
 
-    /// The objects, their fixes and their distances; lists that are not empty are equally long.
-    fn into_lists(self) -> (Vec<u64>, Vec<v1::FixRecord>, Vec<f64>);
+    /// The lists of the message.
+    fn into_answer(self) -> QueryAnswer;
 }
 
 /// Where and when an answer holds.
@@ -134,10 +134,9 @@ macro_rules! parts {
                 self.header.take()
             }
 
-            fn into_lists(self) -> (Vec<u64>, Vec<v1::FixRecord>, Vec<f64>) {
-                let distances: Vec<f64> = Vec::new();
-                $(let distances = { drop(distances); self.$distances };)?
-                (self.objects, self.fixes, distances)
+            fn into_answer(self) -> QueryAnswer {
+                let Self { objects, fixes, names, $($distances,)? .. } = self;
+                QueryAnswer { objects, fixes, names, $($distances,)? ..QueryAnswer::default() }
             }
         }
     )*};
@@ -154,14 +153,7 @@ parts! {
 
 /// The rows of a message.
 pub(super) fn rows<P: Part>(part: P) -> impl Iterator<Item = AnswerRow> {
-    let (objects, fixes, distances) = part.into_lists();
-    let (mut fixes, mut distances) = (fixes.into_iter(), distances.into_iter());
-    objects.into_iter().map(move |object| AnswerRow {
-        object,
-        fix: fixes.next(),
-        distance_m: distances.next(),
-        ..AnswerRow::default()
-    })
+    part.into_answer().into_rows()
 }
 
 /// Writes rows, the first one in another way than those after it.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::body::Body;
 use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
+use shoal_proto::v1;
 use shoal_proto::v1::fleet_service_client::FleetServiceClient;
 use shoal_proto::v1::history_service_client::HistoryServiceClient;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
@@ -17,11 +18,12 @@ use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
 use tonic::Status;
 use tonic::metadata::MetadataValue;
 
-use super::param::Query;
+use super::param::{Query, object_number};
 use super::route::Route;
 use crate::access::requester;
 use crate::http::app::App;
 use crate::http::problem::Problem;
+use crate::json::fleet::is_named;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::rpc::Services;
 use crate::shares::Requester;
@@ -34,8 +36,8 @@ pub(in crate::http) struct Call {
     pub(super) app: App,
     pub(super) route: &'static Route,
     pub(super) fleet: String,
-    /// The object in the path; 0 without one.
-    pub(super) object: u64,
+    /// The object in the path; empty without one.
+    pub(super) object: String,
     pub(super) query: Query,
     pub(super) headers: HeaderMap,
     pub(super) extensions: Extensions,
@@ -71,6 +73,37 @@ impl Call {
     /// Who calls.
     pub(super) fn client(&self) -> Requester {
         requester(&self.extensions)
+    }
+
+    /// Whether the objects of its fleet have names.
+    ///
+    /// # Errors
+    /// The fleet does not exist, or the client may not see it.
+    pub(super) async fn is_named(&self) -> Result<bool, Problem> {
+        let request = self.request(v1::GetFleetRequest { name: self.fleet.clone() });
+        let reply = self.fleets().get_fleet(request).await.map_err(|it| self.problem(it))?;
+        Ok(reply.into_inner().fleet.as_ref().is_some_and(is_named))
+    }
+
+    /// The fields `objects` and `names` of a request for the objects of a parameter; one of them is
+    /// empty.
+    ///
+    /// # Errors
+    /// A text that is no number in a numeric fleet; those of [`Call::is_named`].
+    pub(super) async fn identified(
+        &self,
+        parameter: &str,
+        objects: &[String],
+    ) -> Result<(Vec<u64>, Vec<String>), Problem> {
+        if objects.is_empty() {
+            return Ok(Default::default());
+        }
+        if self.is_named().await? {
+            return Ok((Vec::new(), objects.to_vec()));
+        }
+        let numbers = objects.iter().map(|object| object_number(object)).collect::<Result<_, _>>();
+        let numbers = numbers.map_err(|why| Problem::field(parameter, why))?;
+        Ok((numbers, Vec::new()))
     }
 
     /// A message to a service.

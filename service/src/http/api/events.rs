@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderValue, header};
 use schemars::JsonSchema;
 use serde::Serialize;
-use shoal_client::{AnswerRow, duration};
+use shoal_client::{QueryAnswer, duration};
 use shoal_proto::v1;
 use shoal_proto::v1::subscribe_response::Kind;
 use tokio::time::{Instant, interval_at};
@@ -146,12 +146,11 @@ pub(super) struct EventRow {
 fn object_rows(
     objects: Vec<u64>,
     fixes: Vec<v1::FixRecord>,
+    names: Vec<String>,
     clock_ms: i64,
 ) -> impl Iterator<Item = RowJson> {
-    let mut fixes = fixes.into_iter();
-    objects.into_iter().map(move |object| {
-        RowJson::new(&AnswerRow { object, fix: fixes.next(), ..AnswerRow::default() }, clock_ms)
-    })
+    let rows = QueryAnswer { objects, fixes, names, ..QueryAnswer::default() };
+    rows.into_rows().map(move |row| RowJson::new(&row, clock_ms))
 }
 
 /// Name and data of a message.
@@ -178,14 +177,14 @@ fn event(message: v1::SubscribeResponse) -> Option<(&'static str, Data)> {
                 total: of.total,
                 first: of.first,
                 last: of.last,
-                members: object_rows(of.objects, of.fixes, clock_ms).collect(),
+                members: object_rows(of.objects, of.fixes, of.names, clock_ms).collect(),
             });
             ("snapshot", Data::Snapshot { at: at(epoch, clock_ms), regions: regions.collect() })
         }
         Kind::Events(v1::EventBatch { epoch, clock_ms, regions, coalesced_from_epoch }) => {
             let regions = regions.into_iter().map(|of| {
                 let kinds: Vec<_> = of.kinds().map(event_word).collect();
-                let rows = object_rows(of.objects, of.fixes, clock_ms);
+                let rows = object_rows(of.objects, of.fixes, of.names, clock_ms);
                 let events =
                     kinds.into_iter().zip(rows).map(|(event, row)| EventRow { event, row });
                 RegionEvents { region_id: of.region_id.to_string(), events: events.collect() }

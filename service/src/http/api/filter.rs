@@ -61,8 +61,8 @@ pub(super) const PAGE: &[Param] = &[
     Param::new("limit", Kind::Integer(0, EXACT_MAX), "The most objects to return; 0 returns all"),
     Param::new(
         "after_object",
-        Kind::Object,
-        "Only objects with a greater id, to continue a listing",
+        Kind::Number64,
+        "Only objects with a greater number, to continue a listing",
     ),
 ];
 
@@ -115,7 +115,7 @@ pub(super) fn options(query: &Query, fleet: &str) -> v1::QueryOptions {
         filter: filter(query),
         projection: projection(query).into(),
         limit: query.count("limit").unwrap_or(0),
-        after_object: query.object("after_object"),
+        after_object: query.number64("after_object"),
     }
 }
 

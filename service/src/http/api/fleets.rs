@@ -32,6 +32,9 @@ pub(super) struct NewFleet {
     /// 1 to 64 characters of a-z, 0-9, `_` and `-`.
     #[schemars(regex(pattern = "^[a-z0-9_-]{1,64}$"))]
     name: String,
+    /// What identifies its objects; `numeric` if absent.
+    #[serde(default)]
+    kind: Option<KindWord>,
     /// `geographic` (the default), or `planar:WIDTHxHEIGHT` or `planar:WIDTHxHEIGHT:QUANTUM` in
     /// metres.
     #[serde(default)]
@@ -59,6 +62,16 @@ enum ClockWord {
     System,
     /// The greatest event time.
     Event,
+}
+
+/// What identifies objects.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum KindWord {
+    /// Numbers.
+    Numeric,
+    /// Names.
+    Named,
 }
 
 /// What an acknowledgement stands for.
@@ -103,6 +116,10 @@ pub(super) async fn create(mut call: Call) -> Result<Response, Problem> {
         Some(ClockWord::Event) => v1::Clock::Event,
         Some(ClockWord::System) | None => v1::Clock::System,
     };
+    let kind = match new.kind {
+        Some(KindWord::Named) => v1::FleetKind::Named,
+        Some(KindWord::Numeric) | None => v1::FleetKind::Numeric,
+    };
     let durability = reports::durability(new.durability.map(|word| match word {
         DurabilityWord::Applied => "applied",
         DurabilityWord::Logged => "logged",
@@ -114,6 +131,7 @@ pub(super) async fn create(mut call: Call) -> Result<Response, Problem> {
         ttl: new.ttl_ms.map(from_millis),
         limits: new.objects_max.map(|objects_max| v1::FleetLimits { objects_max }),
         durability: durability.into(),
+        kind: kind.into(),
         ..Default::default()
     };
     let reply = call.fleets().create_fleet(call.request(request)).await;

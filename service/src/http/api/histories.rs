@@ -33,9 +33,11 @@ pub(super) const MOMENT: &[Param] = &[
 ];
 
 pub(super) async fn trajectory(call: Call) -> Result<Response, Problem> {
+    let (objects, names) = call.identified("objects", call.query.objects("objects")).await?;
     let request = v1::TrajectoryRequest {
         fleet: call.fleet.clone(),
-        objects: call.query.objects("objects").to_vec(),
+        objects,
+        names,
         window: window(&call.query),
         every: millis(&call.query, "every_ms"),
     };
@@ -65,12 +67,14 @@ pub(super) async fn passed(mut call: Call) -> Result<Response, Problem> {
 
 pub(super) async fn as_of(mut call: Call) -> Result<Response, Problem> {
     let region = call.region().await?;
+    let (objects, names) = call.identified("objects", call.query.objects("objects")).await?;
     let request = v1::AsOfRequest {
         fleet: call.fleet.clone(),
         filter: filter(&call.query),
         time_ms: call.query.integer("time_ms").unwrap_or(0),
         region,
-        objects: call.query.objects("objects").to_vec(),
+        objects,
+        names,
     };
     let reply = call.histories().as_of(call.request(request)).await;
     answer(&call, reply).await

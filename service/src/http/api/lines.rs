@@ -46,6 +46,7 @@ pub(super) async fn report_lines(mut call: Call) -> Result<Response, Problem> {
             drop_invalid_measures: call.query.flag("drop_invalid_measures").unwrap_or(false),
             ..v1::ReportRequest::default()
         },
+        is_named: call.is_named().await?,
         sender: Some(sender),
         rows: Vec::new(),
         line: Vec::new(),
@@ -75,6 +76,8 @@ pub(super) async fn report_lines(mut call: Call) -> Result<Response, Problem> {
 /// Reads lines into batches.
 struct Feeder {
     template: v1::ReportRequest,
+    /// Whether the objects of the fleet have names.
+    is_named: bool,
     sender: Option<mpsc::Sender<v1::ReportRequest>>,
     rows: Vec<v1::Fix>,
     /// The part of a line that has arrived.
@@ -169,7 +172,8 @@ impl Feeder {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
-        let fix = row::one(line).map_err(|problem| problem.within(&format!("line {}", self.lines)));
+        let fix = row::one(line, self.is_named)
+            .map_err(|problem| problem.within(&format!("line {}", self.lines)));
         self.rows.push(fix?);
         Ok(())
     }

@@ -17,6 +17,7 @@ mod lines;
 mod open_api;
 mod param;
 mod queries;
+mod region_id;
 mod reports;
 mod route;
 mod routes;

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 use super::base64;
 use crate::http::problem::Problem;
-use crate::limits::TOKEN_BYTES_MAX;
+use crate::limits::{NAME_BYTES_MAX, TOKEN_BYTES_MAX};
 
 /// One parameter.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,9 @@ pub(super) enum Kind {
     SomeOf(&'static [&'static str]),
     /// The name of a fleet.
     Fleet,
-    /// One object.
+    /// The number of an object.
+    Number64,
+    /// One object: its name in a named fleet, its number in a numeric one.
     Object,
     /// From 1 up to this number of objects, separated by commas.
     Objects(usize),
@@ -57,7 +59,8 @@ enum Value {
     Flag(bool),
     Text(String),
     Words(Vec<&'static str>),
-    Objects(Vec<u64>),
+    Number64(u64),
+    Objects(Vec<String>),
     Bytes(Vec<u8>),
 }
 
@@ -99,7 +102,7 @@ impl Param {
 
 impl Kind {
     fn schema(self) -> Json {
-        let object = json!({ "type": "string", "pattern": "^[0-9]{1,20}$" });
+        let object = json!({ "type": "string", "minLength": 1, "maxLength": NAME_BYTES_MAX });
         match self {
             Self::Integer(min, max) => json!({ "type": "integer", "minimum": min, "maximum": max }),
             Self::Number(min, max) => {
@@ -129,6 +132,7 @@ impl Kind {
                 "minItems": 1,
             }),
             Self::Fleet => json!({ "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" }),
+            Self::Number64 => json!({ "type": "string", "pattern": "^[0-9]{1,20}$" }),
             Self::Object => object,
             Self::Objects(max) => {
                 json!({ "type": "array", "items": object, "minItems": 1, "maxItems": max })
@@ -168,13 +172,14 @@ impl Kind {
                 let some = text.split(',').map(|text| word(words, text));
                 Value::Words(some.collect::<Result<_, _>>()?)
             }
+            Self::Number64 => Value::Number64(object_number(text)?),
             Self::Object => Value::Objects(vec![object(text)?]),
             Self::Objects(max) => {
-                let objects = text.split(',').map(object).collect::<Result<Vec<_>, _>>()?;
-                if objects.len() > max {
-                    return Err(format!("{} objects exceed the limit of {max}", objects.len()));
+                let count = text.split(',').count();
+                if count > max {
+                    return Err(format!("{count} objects exceed the limit of {max}"));
                 }
-                Value::Objects(objects)
+                Value::Objects(text.split(',').map(object).collect::<Result<_, _>>()?)
             }
             Self::Text(max) if text.chars().count() > max => {
                 return Err(format!("longer than {max} characters"));
@@ -208,8 +213,17 @@ fn interval(text: &str) -> Result<Vec<f64>, String> {
     Ok(vec![side(min, f64::NEG_INFINITY)?, side(max, f64::INFINITY)?])
 }
 
+/// An object of any fleet.
+pub(super) fn object(text: &str) -> Result<String, String> {
+    match text.len() {
+        0 => Err("an object is empty".to_owned()),
+        1..=NAME_BYTES_MAX => Ok(text.to_owned()),
+        bytes => Err(format!("an object of {bytes} bytes exceeds the limit of {NAME_BYTES_MAX}")),
+    }
+}
+
 /// An object of a numeric fleet.
-pub(super) fn object(text: &str) -> Result<u64, String> {
+pub(super) fn object_number(text: &str) -> Result<u64, String> {
     let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let parsed = text.parse().ok().filter(|_| is_digits && text.len() <= OBJECT_DIGITS);
     parsed.ok_or_else(|| format!("`{text}` is not an object: a whole number below 2^64"))
@@ -298,15 +312,18 @@ impl Query {
         self.words(name).first().copied()
     }
 
-    pub(super) fn objects(&self, name: &str) -> &[u64] {
+    pub(super) fn objects(&self, name: &str) -> &[String] {
         match self.get(name) {
             Some(Value::Objects(objects)) => objects,
             _ => &[],
         }
     }
 
-    pub(super) fn object(&self, name: &str) -> Option<u64> {
-        self.objects(name).first().copied()
+    pub(super) fn number64(&self, name: &str) -> Option<u64> {
+        match self.get(name)? {
+            Value::Number64(number) => Some(*number),
+            _ => None,
+        }
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
@@ -334,6 +351,7 @@ mod tests {
         Param::new("speed", Kind::Interval, ""),
         Param::new("events", Kind::SomeOf(&["enter", "left"]), ""),
         Param::new("objects", Kind::Objects(2), ""),
+        Param::new("after", Kind::Number64, ""),
         Param::new("token", Kind::Token, ""),
     ];
 
@@ -344,13 +362,14 @@ mod tests {
     #[test]
     fn values_are_read_by_their_kind() {
         let text =
-            "k=3&circle=-1,2e0%2C3.5&speed=,4&events=left,enter&objects=0,18446744073709551615";
-        let query = read(&format!("{text}&token=AQI")).unwrap();
+            "k=3&circle=-1,2e0%2C3.5&speed=,4&events=left,enter&objects=007,K%C3%A4the%20%26";
+        let query = read(&format!("{text}&token=AQI&after=18446744073709551615")).unwrap();
         assert_eq!(query.integer("k"), Some(3));
         assert_eq!(query.numbers("circle"), Some([-1.0, 2.0, 3.5]));
         assert_eq!(query.numbers("speed"), Some([f64::NEG_INFINITY, 4.0]));
         assert_eq!(query.words("events"), ["left", "enter"]);
-        assert_eq!(query.objects("objects"), [0, u64::MAX]);
+        assert_eq!(query.objects("objects"), ["007", "Käthe &"]);
+        assert_eq!(query.number64("after"), Some(u64::MAX));
         assert_eq!(query.bytes("token"), Some([1, 2].as_slice()));
         assert!(!read("k=1").unwrap().has("circle"));
     }
@@ -372,9 +391,13 @@ mod tests {
             ("k=1&speed=1", "speed"),
             ("k=1&speed=1,2,3", "speed"),
             ("k=1&events=Enter", "events"),
-            ("k=1&objects=18446744073709551616", "objects"),
+            ("k=1&after=18446744073709551616", "after"),
+            ("k=1&after=%2B1", "after"),
+            ("k=1&after=truck", "after"),
             ("k=1&objects=1,2,3", "objects"),
-            ("k=1&objects=+1", "objects"),
+            ("k=1&objects=", "objects"),
+            ("k=1&objects=1,", "objects"),
+            (&format!("k=1&objects={}", "n".repeat(257)), "objects"),
             ("k=1&token=*", "token"),
             ("%FF%FE=1", "\u{fffd}\u{fffd}"),
         ] {

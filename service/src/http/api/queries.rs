@@ -31,18 +31,18 @@ pub(super) const POINT: &[Param] = &[
 ];
 
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
-    let objects = call.query.objects("objects").to_vec();
+    let (objects, names) = call.identified("objects", call.query.objects("objects")).await?;
     let options = Some(options(&call.query, &call.fleet));
-    let request = call.request(v1::GetRequest { options, objects, ..Default::default() });
+    let request = call.request(v1::GetRequest { options, objects, names });
     let reply = call.queries().get(request).await;
     answer(&call, reply).await
 }
 
 /// One object as a feature.
 pub(super) async fn get_one(call: Call) -> Result<Response, Problem> {
+    let (objects, names) = call.identified("object", std::slice::from_ref(&call.object)).await?;
     let options = Some(options(&call.query, &call.fleet));
-    let request =
-        call.request(v1::GetRequest { options, objects: vec![call.object], ..Default::default() });
+    let request = call.request(v1::GetRequest { options, objects, names });
     let reply = call.queries().get(request).await;
     let (header, part, _) = begin(&call, reply).await?;
     let Some(row) = rows(part).next() else {

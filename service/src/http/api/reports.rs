@@ -171,8 +171,9 @@ pub(super) async fn report(mut call: Call) -> Result<Response, Problem> {
     if call.media_type()? == NDJSON {
         return report_lines(call).await;
     }
+    let is_named = call.is_named().await?;
     let document = call.document(HTTP_DOCUMENT_BYTES_MAX).await?;
-    let fixes = of_document(&document.bytes)?;
+    let fixes = of_document(&document.bytes, is_named)?;
     let request = v1::ReportOnceRequest {
         fleet: call.fleet.clone(),
         producer: call.query.text("producer").unwrap_or_default().to_owned(),
@@ -220,22 +221,37 @@ pub(super) struct RemovedJson {
 
 pub(super) async fn remove(mut call: Call) -> Result<Response, Problem> {
     let removal: Removal = call.parsed(HTTP_DOCUMENT_BYTES_MAX).await?;
-    let objects = removal.objects.into_iter().map(|ObjectId(object)| object).collect();
-    remove_objects(call, objects).await
+    let is_named = call.is_named().await?;
+    let (mut objects, mut names) = (Vec::new(), Vec::new());
+    for (at, object) in removal.objects.into_iter().enumerate() {
+        let (object, name) = object
+            .identify(is_named)
+            .map_err(|why| Problem::field(&format!("objects[{at}]"), why))?;
+        if is_named {
+            names.push(name);
+        } else {
+            objects.push(object);
+        }
+    }
+    remove_objects(call, objects, names).await
 }
 
 pub(super) async fn remove_one(call: Call) -> Result<Response, Problem> {
-    let objects = vec![call.object];
-    remove_objects(call, objects).await
+    let (objects, names) = call.identified("object", std::slice::from_ref(&call.object)).await?;
+    remove_objects(call, objects, names).await
 }
 
-async fn remove_objects(call: Call, objects: Vec<u64>) -> Result<Response, Problem> {
+async fn remove_objects(
+    call: Call,
+    objects: Vec<u64>,
+    names: Vec<String>,
+) -> Result<Response, Problem> {
     let request = v1::RemoveRequest {
         fleet: call.fleet.clone(),
         objects,
         producer: call.query.text("producer").unwrap_or_default().to_owned(),
         batch_seq: call.query.count("batch_seq").unwrap_or(0),
-        ..Default::default()
+        names,
     };
     let reply = call.positions().remove(call.request(request)).await;
     let reply = reply.map_err(|status| call.problem(status))?.into_inner();

@@ -341,7 +341,7 @@ fn call(
 ) -> Result<Call, Problem> {
     let of_path = |name| path.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
     let fleet = of_path("fleet").unwrap_or_default().to_owned();
-    let object = of_path("object").map_or(Ok(0), object);
+    let object = of_path("object").map_or(Ok(String::new()), object);
     let object = object.map_err(|why| Problem::field("object", why))?;
     let (parts, body) = request.into_parts();
     let query = Query::read(parts.uri.query().unwrap_or_default(), route.query)?;

@@ -10,40 +10,63 @@ use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error, IgnoredAny, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer};
 use shoal_proto::v1;
 
 use super::document::parse;
 use super::geometry::{CollectionType, FeatureType};
-use super::param::object;
+use super::param::object_number;
 use crate::http::problem::Problem;
+use crate::limits::NAME_BYTES_MAX;
 use crate::timestamp;
 
-/// An object, as digits in a string or as a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ObjectId(pub(super) u64);
+/// An object: its name in a named fleet; its number, or a string of its digits, in a numeric one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ObjectId {
+    number: u64,
+    /// What was sent, unless it is `number` in decimal digits.
+    text: Option<Box<str>>,
+}
+
+impl ObjectId {
+    /// The fields `object` and `name` of a fix.
+    ///
+    /// # Errors
+    /// Why the text is no number, in a numeric fleet.
+    pub(super) fn identify(self, is_named: bool) -> Result<(u64, String), String> {
+        let Self { number, text } = self;
+        Ok(match (text, is_named) {
+            (Some(text), true) => (0, text.into()),
+            (None, true) => (0, number.to_string()),
+            (Some(text), false) => (object_number(&text)?, String::new()),
+            (None, false) => (number, String::new()),
+        })
+    }
+}
 
 impl<'de> Deserialize<'de> for ObjectId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Digits;
-        impl Visitor<'_> for Digits {
+        struct Id;
+        impl Visitor<'_> for Id {
             type Value = ObjectId;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object: a whole number below 2^64, or a string of its digits")
+                f.write_str("an object: a string, or a whole number below 2^64")
             }
 
             fn visit_u64<E: Error>(self, number: u64) -> Result<ObjectId, E> {
-                Ok(ObjectId(number))
+                Ok(ObjectId { number, text: None })
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<ObjectId, E> {
-                object(text)
-                    .map(ObjectId)
-                    .map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+                let has_zeros = text.len() > 1 && text.starts_with('0');
+                Ok(match object_number(text) {
+                    Ok(number) if !has_zeros => ObjectId { number, text: None },
+                    _ => ObjectId { number: 0, text: Some(text.into()) },
+                })
             }
         }
-        deserializer.deserialize_any(Digits)
+        deserializer.deserialize_any(Id)
     }
 }
 
@@ -54,9 +77,10 @@ impl JsonSchema for ObjectId {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "An object: a whole number below 2^64, or a string of its digits.",
+            "description": "An object: its name in a named fleet; its number, a whole number below \
+                            2^64 or a string of its digits, in a numeric one.",
             "anyOf": [
-                { "type": "string", "pattern": "^[0-9]{1,20}$" },
+                { "type": "string", "minLength": 1, "maxLength": NAME_BYTES_MAX },
                 { "type": "integer", "minimum": 0, "maximum": u64::MAX }
             ]
         })
@@ -85,8 +109,8 @@ macro_rules! measured {
         }
 
         impl $name {
-            /// The fix of an object at a position.
-            fn fix(&self, ObjectId(object): ObjectId, [x, y]: [f64; 2]) -> Result<v1::Fix, Wrong> {
+            /// The fix at a position, without its object.
+            fn fix(&self, [x, y]: [f64; 2]) -> Result<v1::Fix, Wrong> {
                 let time_ms = match (self.time_ms, &self.time) {
                     (Some(time_ms), _) => time_ms,
                     (None, Some(time)) => {
@@ -95,7 +119,6 @@ macro_rules! measured {
                     (None, None) => return Err(Wrong("time_ms", "missing".to_owned())),
                 };
                 Ok(v1::Fix {
-                    object,
                     time_ms,
                     x,
                     y,
@@ -103,7 +126,7 @@ macro_rules! measured {
                     heading_deg: self.heading_deg.map(|heading| heading as f32),
                     altitude_m: self.altitude_m,
                     state: self.state.unwrap_or(0),
-                    name: String::new(),
+                    ..v1::Fix::default()
                 })
             }
         }
@@ -118,8 +141,10 @@ measured! {
     /// A position of an object.
     #[serde(deny_unknown_fields)]
     Row {
-        /// The object. Required.
+        /// The object. Required, unless the fleet is named and `name` is given.
         object: Option<ObjectId>,
+        /// The object in a named fleet, in place of `object`. Ignored in a numeric fleet.
+        name: Option<String>,
         /// Longitude in degrees, or metres. Required.
         x: Option<f64>,
         /// Latitude in degrees, or metres. Required.
@@ -213,40 +238,67 @@ struct Probe {
 }
 
 impl Reported for Row {
-    fn into_fix(self) -> Result<v1::Fix, Wrong> {
+    fn into_unidentified(self) -> Result<Unidentified, Wrong> {
         let missing = |name| Wrong(name, "missing".to_owned());
-        let object = self.object.ok_or_else(|| missing("object"))?;
         let x = self.x.ok_or_else(|| missing("x"))?;
         let y = self.y.ok_or_else(|| missing("y"))?;
-        self.fix(object, [x, y])
+        let fix = v1::Fix { name: self.name.clone().unwrap_or_default(), ..self.fix([x, y])? };
+        Ok(Unidentified { fix, object: self.object, member: "object" })
     }
 }
 
 impl Reported for PointFeature {
-    fn into_fix(mut self) -> Result<v1::Fix, Wrong> {
-        let object = self.id.or(self.properties.object);
-        let object = object.ok_or_else(|| Wrong("id", "missing".to_owned()))?;
+    fn into_unidentified(mut self) -> Result<Unidentified, Wrong> {
         let [x, y, ref further @ ..] = self.geometry.coordinates[..] else {
             let why = format!("{} numbers; give two", self.geometry.coordinates.len());
             return Err(Wrong("geometry.coordinates", why));
         };
         self.properties.altitude_m = self.properties.altitude_m.or(further.first().copied());
-        self.properties.fix(object, [x, y]).map_err(|Wrong(name, why)| {
+        let fix = self.properties.fix([x, y]).map_err(|Wrong(name, why)| {
             Wrong(if name == "time" { "properties.time" } else { "properties.time_ms" }, why)
-        })
+        })?;
+        let (member, object) = match self.id {
+            None => ("properties.object", self.properties.object),
+            id => ("id", id),
+        };
+        let member = if object.is_none() { "id" } else { member };
+        Ok(Unidentified { fix, object, member })
+    }
+}
+
+/// A fix whose object is as it was sent.
+#[derive(Debug)]
+struct Unidentified {
+    /// It has a name only if the row has a member `name`.
+    fix: v1::Fix,
+    object: Option<ObjectId>,
+    /// Path of the member with the object.
+    member: &'static str,
+}
+
+impl Unidentified {
+    /// The fix for a fleet whose objects have names or numbers.
+    fn identify(self, is_named: bool) -> Result<v1::Fix, Wrong> {
+        let Self { fix, object, member } = self;
+        if is_named && !fix.name.is_empty() {
+            return Ok(fix);
+        }
+        let object = object.ok_or_else(|| Wrong(member, "missing".to_owned()))?;
+        let (object, name) = object.identify(is_named).map_err(|why| Wrong(member, why))?;
+        Ok(v1::Fix { object, name, ..fix })
     }
 }
 
 /// What a document lists.
 trait Reported: DeserializeOwned {
-    fn into_fix(self) -> Result<v1::Fix, Wrong>;
+    fn into_unidentified(self) -> Result<Unidentified, Wrong>;
 }
 
 /// The fixes of a list in a document. Each element is converted as soon as it is parsed, and none
 /// is kept after a wrong one, so that the memory of a list is a few times the bytes of its text.
 #[derive(Debug)]
 struct Fixes<T> {
-    fixes: Vec<v1::Fix>,
+    fixes: Vec<Unidentified>,
     /// The first wrong one.
     wrong: Option<Wrong>,
     of: PhantomData<T>,
@@ -265,7 +317,7 @@ impl<'de, T: Reported> Deserialize<'de> for Fixes<T> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Fixes<T>, A::Error> {
                 let mut fixes = Vec::new();
                 while let Some(row) = list.next_element::<T>()? {
-                    match row.into_fix() {
+                    match row.into_unidentified() {
                         Ok(fix) => fixes.push(fix),
                         Err(wrong) => {
                             while list.next_element::<IgnoredAny>()?.is_some() {}
@@ -282,23 +334,37 @@ impl<'de, T: Reported> Deserialize<'de> for Fixes<T> {
 
 impl<T> Fixes<T> {
     /// The fixes of the list at a path, or the path of the first that is wrong.
-    fn of(self, path: &str) -> Result<Vec<v1::Fix>, Problem> {
-        let Some(Wrong(name, why)) = self.wrong else { return Ok(self.fixes) };
-        Err(Problem::field(&format!("{path}[{}].{name}", self.fixes.len()), why))
+    fn of(self, path: &str, is_named: bool) -> Result<Vec<v1::Fix>, Problem> {
+        let field = |at: usize, Wrong(name, why): Wrong| {
+            Problem::field(&format!("{path}[{at}].{name}"), why)
+        };
+        let mut fixes = Vec::with_capacity(self.fixes.len());
+        for fix in self.fixes {
+            match fix.identify(is_named) {
+                Ok(fix) => fixes.push(fix),
+                Err(wrong) => return Err(field(fixes.len(), wrong)),
+            }
+        }
+        match self.wrong {
+            Some(wrong) => Err(field(fixes.len(), wrong)),
+            None => Ok(fixes),
+        }
     }
 }
 
-/// The fixes of a document.
+/// The fixes of a document, for a fleet whose objects have names or numbers.
 ///
 /// # Errors
 /// Names the first wrong member by its path.
-pub(super) fn of_document(bytes: &[u8]) -> Result<Vec<v1::Fix>, Problem> {
+pub(super) fn of_document(bytes: &[u8], is_named: bool) -> Result<Vec<v1::Fix>, Problem> {
     if bytes.trim_ascii_start().first() == Some(&b'[') {
-        return parse::<Fixes<Row>>(bytes)?.of("");
+        return parse::<Fixes<Row>>(bytes)?.of("", is_named);
     }
     match parse::<Probe>(bytes)?.r#type.as_deref() {
-        Some("FeatureCollection") => parse::<PointCollection>(bytes)?.features.of("features"),
-        _ => Ok(vec![one(bytes)?]),
+        Some("FeatureCollection") => {
+            parse::<PointCollection>(bytes)?.features.of("features", is_named)
+        }
+        _ => Ok(vec![one(bytes, is_named)?]),
     }
 }
 
@@ -306,15 +372,15 @@ pub(super) fn of_document(bytes: &[u8]) -> Result<Vec<v1::Fix>, Problem> {
 ///
 /// # Errors
 /// As [`of_document`].
-pub(super) fn one(bytes: &[u8]) -> Result<v1::Fix, Problem> {
+pub(super) fn one(bytes: &[u8], is_named: bool) -> Result<v1::Fix, Problem> {
     const TYPE: &[u8] = b"\"type\"";
     // A row has no type, and most lines are rows.
     let has_type = bytes.windows(TYPE.len()).any(|word| word == TYPE);
     let fix = match has_type && parse::<Probe>(bytes)?.r#type.is_some() {
-        true => parse::<PointFeature>(bytes)?.into_fix(),
-        false => parse::<Row>(bytes)?.into_fix(),
+        true => parse::<PointFeature>(bytes)?.into_unidentified(),
+        false => parse::<Row>(bytes)?.into_unidentified(),
     };
-    fix.map_err(|Wrong(name, why)| Problem::field(name, why))
+    fix.and_then(|fix| fix.identify(is_named)).map_err(|Wrong(name, why)| Problem::field(name, why))
 }
 
 #[cfg(test)]
@@ -333,12 +399,39 @@ mod tests {
         let collection = format!(r#"{{"type":"FeatureCollection","features":[{FEATURE}]}}"#);
         let array = format!(" [{ROW}]");
         for text in [ROW, FEATURE, &collection, &array] {
-            assert_eq!(of_document(text.as_bytes()).unwrap(), std::slice::from_ref(&fix), "{text}");
+            assert_eq!(
+                of_document(text.as_bytes(), false).unwrap(),
+                std::slice::from_ref(&fix),
+                "{text}"
+            );
         }
         let time = r#"{"object":18446744073709551615,"time":"1970-01-01T00:00:01Z","x":0,"y":0}"#;
-        let read = one(time.as_bytes()).unwrap();
+        let read = one(time.as_bytes(), false).unwrap();
         assert_eq!((read.object, read.time_ms), (u64::MAX, 1_000));
-        assert!(of_document(b"[]").unwrap().is_empty());
+        assert!(of_document(b"[]", false).unwrap().is_empty());
+    }
+
+    #[test]
+    fn objects_of_a_named_fleet_are_texts() {
+        let named = |text: &str| one(text.as_bytes(), true).unwrap();
+        for (row, name) in [
+            (ROW.to_owned(), "7"),
+            (ROW.replace("\"7\"", "\"007\""), "007"),
+            (ROW.replace("\"7\"", "42"), "42"),
+            (ROW.replace("\"7\"", "\"truck-42\""), "truck-42"),
+            // As in an answer.
+            (ROW.replace('{', "{\"name\":\"truck-42\","), "truck-42"),
+            (FEATURE.to_owned(), "7"),
+            (FEATURE.replace("\"id\":7", "\"id\":\"truck-42\""), "truck-42"),
+            (FEATURE.replace("\"colour\"", "\"name\""), "7"),
+        ] {
+            let fix = named(&row);
+            assert_eq!((fix.object, fix.name.as_str()), (0, name), "{row}");
+        }
+        // In a numeric fleet zeros before a number are not part of it, and a name is ignored.
+        let numeric = |text: &str| one(text.as_bytes(), false).unwrap();
+        let fix = numeric(&ROW.replace("\"7\"", "\"007\",\"name\":\"x\""));
+        assert_eq!((fix.object, fix.name.as_str()), (7, ""));
     }
 
     #[test]
@@ -359,10 +452,10 @@ mod tests {
             (collection(&FEATURE.replace("\"Point\"", "\"Line\"")), "features[1].geometry.type"),
             (collection(&FEATURE.replace("\"id\":7,", "")), "features[1].id"),
             (collection(ROW), "features[1]"),
-            (format!("[{ROW},{}]", ["{}"; 9].join(",")), "[1].object"),
-            (format!("[{ROW},{{}},{{\"x\":\"late\"}}]"), "[1].object"),
+            (format!("[{ROW},{}]", ["{}"; 9].join(",")), "[1].x"),
+            (format!("[{ROW},{{}},{{\"x\":\"late\"}}]"), "[1].x"),
         ] {
-            let problem = of_document(text.as_bytes()).unwrap_err();
+            let problem = of_document(text.as_bytes(), false).unwrap_err();
             let named = problem.named().unwrap();
             assert!(named.starts_with(path), "{text}: {named}");
         }

@@ -14,7 +14,7 @@ use super::call::Call;
 use super::filter::{filter, millis};
 use super::geometry::{Geometry, circle, of_query, rectangle};
 use super::param::{Kind, Param, Query};
-use super::row::ObjectId;
+use super::region_id::RegionId;
 use crate::http::limits::HTTP_DOCUMENT_BYTES_MAX;
 use crate::http::problem::Problem;
 use crate::limits::REGION_CHANGES_MAX;
@@ -109,7 +109,7 @@ fn regions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<FollowedReg
 #[serde(deny_unknown_fields)]
 struct FollowedRegion {
     /// Chosen by the client; distinct in the document.
-    region_id: ObjectId,
+    region_id: RegionId,
     /// x, y and radius in metres.
     circle: Option<[f64; 3]>,
     /// West, south, east and north.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::fix_field::squeezed;
 use super::{AltitudeUnit, FixField, FixFileOptions, SpeedUnit, TimeUnit};
+use crate::printable::printable;
 
 /// Names of columns with the date of a column of times of day.
 const DATE_NAMES: [&str; 4] = ["date", "dateutc", "utcdate", "gpsdate"];
@@ -322,13 +323,7 @@ impl ColumnChoice {
 
 /// The names of the columns for a message, without characters that control a terminal.
 fn shown(names: &[String]) -> String {
-    let printed = |name: &String| {
-        let escaped = name.chars().map(|c| match c {
-            c if c.is_control() => c.escape_default().to_string(),
-            c => c.to_string(),
-        });
-        format!("`{}`", escaped.collect::<String>())
-    };
+    let printed = |name: &String| format!("`{}`", printable(name));
     let first: Vec<_> = names.iter().take(SHOWN_MAX).map(printed).collect();
     let more = if names.len() > SHOWN_MAX { ", ..." } else { "" };
     format!("{}{more}", first.join(", "))

@@ -1,0 +1,126 @@
+//! Hazard: a command that shows, takes or writes another object than the one that a name means.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use tempfile::TempDir;
+
+use crate::shoal::Served;
+
+/// All times.
+const ALL: &str = "--from 0 --to 4000000000000";
+/// Names that CSV, a shell or a terminal could take for something else.
+const NAMES: [&str; 8] =
+    ["truck-42", "007", "7", "a,b", "say \"hi\"", "../x", "\u{202e}gnol", "in the middle"];
+
+/// A server whose fleet `default` is named, with a history that takes fixes at once.
+fn with_history() -> (TempDir, Served) {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let settings = ["--named", "--clock", "event", "--history", "--limit", "history_seal_ms=1"];
+    let served = Served::start(&[&settings[..], &["--data", data.to_str().unwrap()]].concat());
+    (folder, served)
+}
+
+/// Lines of JSON, four fixes of each name.
+fn reported() -> String {
+    let line = |at: usize, name: &str| {
+        let time_ms = 1_577_836_800_000 + 1_000 * at;
+        let name = serde_json::to_string(name).unwrap();
+        format!("{{\"object\":{name},\"time_ms\":{time_ms},\"x\":{},\"y\":2}}\n", at % 8)
+    };
+    (0..32).map(|at| line(at, NAMES[at % 8])).collect()
+}
+
+/// Names and times in the history.
+fn rows(served: &Served) -> BTreeSet<(String, u64)> {
+    let replayed = served.run(&format!("history replay {ALL} --json")).json(0);
+    let rows = replayed["rows"].as_array().unwrap().iter();
+    rows.map(|row| (row["name"].as_str().unwrap().into(), row["time_ms"].as_u64().unwrap()))
+        .collect()
+}
+
+#[test]
+fn every_command_takes_and_shows_names() {
+    let (folder, served) = with_history();
+    let summary = served.run_with("history import - --json", &reported()).json(0);
+    assert_eq!(summary["rows_sent"], 32);
+    // `007` and `7` are two objects.
+    let got = served.run("get 007 7 truck-42 --json").json(0);
+    let names: Vec<_> = got["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
+    assert_eq!(names, ["truck-42", "007", "7"]);
+
+    let track = served.run(&format!("history track 7 truck-42 {ALL} --json")).json(0);
+    let names: Vec<_> = track["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
+    assert_eq!(names, ["7", "7", "7", "7", "truck-42", "truck-42", "truck-42", "truck-42"]);
+    let none = served.run(&format!("history track nobody {ALL} --json")).json(0);
+    assert_eq!(none["rows"].as_array().unwrap().len(), 0);
+    let as_of = |object: &str| {
+        served.run(&format!("history as-of 4000000000000 --object {object} --csv")).expect(0)
+    };
+    let expected = "object_id,t_ms,lon,lat,speed,heading,altitude,state\n\
+                    truck-42,1577836824000,0,2,,,,0\n";
+    assert_eq!(as_of("truck-42"), expected);
+    assert_eq!(as_of("nobody").lines().count(), 1);
+    let passed = served.run(&format!("history passed --rect -1,0,3.5,3 --ids {ALL}")).expect(0);
+    assert_eq!(passed.lines().collect::<Vec<_>>(), ["truck-42", "007", "7", "a,b"]);
+    let svg = folder.path().join("track.svg");
+    let drawn = served.run(&format!("history track truck-42 {ALL} --svg {}", svg.display()));
+    assert_eq!(drawn.code, 0, "{drawn:?}");
+    assert!(fs::read_to_string(svg).unwrap().contains("<title>truck-42</title>"));
+
+    let watched = served.run("watch --rect -1,0,9,3 --count 8 --format json").expect(0);
+    let names: BTreeSet<String> = watched
+        .lines()
+        .map(|line| {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            event["name"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(names, NAMES.map(str::to_owned).into());
+    // Tables and events for people have an escape for what turns the text around.
+    for shown in ["range --rect -1,0,9,3", "watch --rect -1,0,9,3 --count 8"] {
+        let text = served.run(shown).expect(0);
+        assert!(text.contains("\\u{202e}gnol") && !text.contains('\u{202e}'), "{text}");
+    }
+}
+
+#[test]
+fn names_come_back_from_exports_and_replays() {
+    let (folder, served) = with_history();
+    served.run_with("history import - --json", &reported()).json(0);
+    let sent = rows(&served);
+    assert_eq!(sent.len(), 32);
+    for name in ["all.csv", "all.parquet", "all.geojson"] {
+        let file = folder.path().join(name);
+        served.run(&format!("history export {} {ALL}", file.display())).expect(0);
+        let (_folder, other) = with_history();
+        other.run(&format!("history import {} --json", file.display())).json(0);
+        assert_eq!(rows(&other), sent, "{name}");
+    }
+    let file = folder.path().join("some.csv");
+    let line = format!("history export {} --object 007 --object nobody {ALL}", file.display());
+    served.run(&line).expect(0);
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.lines().skip(1).all(|line| line.starts_with("007,")), "{text}");
+    assert_eq!(text.lines().count(), 5);
+
+    served.run("fleets create copy --named --clock event").expect(0);
+    served.run(&format!("history replay {ALL} --into copy")).expect(0);
+    let copied = served.run("range --rect -1,0,9,3 --ids --fleet copy").expect(0);
+    let copied: BTreeSet<&str> = copied.lines().collect();
+    assert_eq!(copied, NAMES.into());
+}
+
+#[test]
+fn an_erased_name_is_in_no_answer() {
+    let (_folder, served) = with_history();
+    served.run_with("history import - --json", &reported()).json(0);
+    let erased = served.run("history erase truck-42 nobody --yes").expect(0);
+    assert!(
+        erased.contains("2 objects are in no answer any more, 1 were in the fleet"),
+        "{erased}"
+    );
+    assert_eq!(rows(&served).len(), 28);
+    served.run("get truck-42").expect(4);
+}
