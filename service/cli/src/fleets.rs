@@ -5,12 +5,13 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
-use shoal_client::{Client, duration, parse_durability, v1};
+use shoal_client::{Client, Error, duration, parse_durability, v1};
 use shoal_engine::{Clock, Space};
 use shoal_service::fleet_space;
 use shoal_service::json::FleetJson;
+use shoal_service::json::fleet::is_named;
 
 use super::error::{CliError, Exit};
 use super::output::{fleet_details, fleet_table, stdout};
@@ -98,6 +99,40 @@ impl CreateArgs {
             event_clock_lead: self.event_clock_lead.map(duration::from_std),
             kind: if self.named { v1::FleetKind::Named } else { v1::FleetKind::Numeric }.into(),
         }
+    }
+}
+
+/// What identifies the objects of a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KindChoice {
+    /// Numbers.
+    Numeric,
+    /// Names.
+    Named,
+}
+
+impl KindChoice {
+    /// Returns the fleet with this name; creates one of this kind, with the server's defaults, if
+    /// there is none.
+    ///
+    /// # Errors
+    /// [`CliError::Usage`] for a fleet of the other kind; those of the server.
+    pub(super) async fn fleet(self, client: &Client, name: &str) -> Result<v1::Fleet, CliError> {
+        let kind = if self == Self::Named { v1::FleetKind::Named } else { v1::FleetKind::Numeric };
+        let fleet = match client.get_fleet(name).await {
+            Err(Error::Server(error)) if error.reason() == Some(v1::ErrorReason::FleetUnknown) => {
+                let (name, kind) = (name.to_owned(), kind.into());
+                let new = v1::CreateFleetRequest { name, kind, ..Default::default() };
+                client.create_fleet(new).await?
+            }
+            found => found?,
+        };
+        if is_named(&fleet) == (self == Self::Named) {
+            return Ok(fleet);
+        }
+        let what = if is_named(&fleet) { "names" } else { "numbers" };
+        let problem = "give the name of another with --fleet, or leave out --fleet-create";
+        Err(CliError::Usage(format!("fleet {name} exists, and takes {what}: {problem}")))
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
+use super::fleets::KindChoice;
 use super::input::{Batching, FixSource, IdKind, InputArgs, RowBatches, is_stream, open_input};
 use super::measures::MeasureArgs;
 use super::object_ids::ObjectList;
@@ -55,6 +56,9 @@ pub struct ReportArgs {
 pub struct SendArgs {
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,
+    /// Create the fleet if it does not exist: named (its objects have names), or numeric
+    #[arg(long, value_enum, value_name = "KIND", hide_possible_values = true)]
+    pub fleet_create: Option<KindChoice>,
     /// Encoding of rows: rows, or block (of the codec: smaller, and cheaper for the server)
     #[arg(long, value_enum, default_value_t = RowEncoding::Rows, hide_possible_values = true)]
     pub encoding: RowEncoding,
@@ -81,6 +85,19 @@ pub struct SendArgs {
     /// Write the summary as one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+impl SendArgs {
+    /// The fleet to report to.
+    ///
+    /// # Errors
+    /// Those of the server; as [`KindChoice::fleet`].
+    pub(super) async fn fleet(&self, client: &Client) -> Result<v1::Fleet, CliError> {
+        match self.fleet_create {
+            Some(kind) => kind.fleet(client, &self.fleet.fleet).await,
+            None => Ok(client.get_fleet(&self.fleet.fleet).await?),
+        }
+    }
 }
 
 /// One position, given by flags.
@@ -164,7 +181,7 @@ impl ReportArgs {
 /// # Errors
 /// Those of the server and of writing. Refused rows give [`Exit::PartlyRefused`].
 pub async fn run(client: &Client, args: &SendArgs, source: RowSource) -> Result<Exit, CliError> {
-    let fleet = client.get_fleet(&args.fleet.fleet).await?;
+    let fleet = args.fleet(client).await?;
     let batching = source.batching(args);
     let summary = send(client, args, source, &fleet, |_| ()).await?;
     let exit = write_summary(args, &summary)?;

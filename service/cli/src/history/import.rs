@@ -74,7 +74,7 @@ pub(super) async fn run(
     ImportArgs { sending, .. }: &ImportArgs,
     source: RowSource,
 ) -> Result<Exit, CliError> {
-    let fleet = client.get_fleet(&sending.fleet.fleet).await?;
+    let fleet = sending.fleet(client).await?;
     history_of(&fleet)?;
     let mut hours = Hours::default();
     let see = |fixes: &[v1::Fix]| hours.add(fixes);

@@ -233,7 +233,7 @@ impl FixBuilder {
         };
         let wrong = || {
             format!(
-                "`{id}` is no object id, a number; a fleet with names (shoal fleets create NAME --named) takes texts"
+                "`{id}` is no object id, a number; a fleet with names takes texts (--fleet NAME --fleet-create named)"
             )
         };
         Ok(ObjectId { object: object.ok_or_else(wrong)?, name: String::new() })

@@ -113,6 +113,27 @@ fn names_come_back_from_exports_and_replays() {
 }
 
 #[test]
+fn a_file_with_texts_makes_its_fleet() {
+    let served = Served::start(&[]);
+    let rows = "vehicle_id,t_ms,lon,lat\ntruck-42,1577836800000,1,2\n7,1577836800000,1,2\n";
+    let told = served.run_with("report -", rows);
+    assert_eq!(told.code, 3);
+    assert!(told.out.contains("(--fleet NAME --fleet-create named)"), "{told:?}");
+    let refused = served.run_with("report - --fleet-create named", rows).refused(2);
+    assert!(refused.contains("fleet default exists, and takes numbers"), "{refused}");
+    for (time, applied) in [("1577836800000", 2), ("1577836800001", 2)] {
+        let rows = rows.replace("1577836800000", time);
+        let line = "report - --fleet trucks --fleet-create named --json";
+        let summary = served.run_with(line, &rows).json(0);
+        assert_eq!(summary["rows"]["applied"], applied);
+    }
+    let names = served.run("get truck-42 7 --fleet trucks --ids").expect(0);
+    assert_eq!(names, "truck-42\n7\n");
+    let line = "report - --fleet trucks --fleet-create numeric";
+    assert!(served.run_with(line, rows).refused(2).contains("takes names"));
+}
+
+#[test]
 fn an_erased_name_is_in_no_answer() {
     let (_folder, served) = with_history();
     served.run_with("history import - --json", &reported()).json(0);

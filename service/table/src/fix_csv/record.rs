@@ -151,8 +151,8 @@ impl<'line> Record<'line> {
             let expected = if values.header.columns.is_hexadecimal {
                 "a hexadecimal number of an object"
             } else {
-                "a number of an object, 0 to 18446744073709551614; a fleet with names (shoal fleets create \
-                 NAME --named) takes texts"
+                "a number of an object, 0 to 18446744073709551614; a fleet with names takes texts \
+                 (--fleet NAME --fleet-create named)"
             };
             RecordFault::of(FixField::Object, CsvFault::not_a(text, expected))
         })

@@ -113,7 +113,8 @@ fn a_bad_row_is_named_and_the_next_one_read() {
     let expected = [
         "1,10",
         "fleet.csv, line 3, object_id: `-1` is not a number of an object, 0 to \
-         18446744073709551614; a fleet with names (shoal fleets create NAME --named) takes texts",
+         18446744073709551614; a fleet with names takes texts (--fleet NAME \
+         --fleet-create named)",
         "fleet.csv, line 4, t_ms: `ten` is not a time: neither a Unix time nor ISO 8601 (another form \
          is named as in --time-format '%d/%m/%Y %H:%M')",
         "fleet.csv, line 5, lon: `NaN` is not a finite number",
