@@ -202,7 +202,7 @@ pub(super) async fn send(
     let mut encoder = match args.encoding {
         RowEncoding::Rows => None,
         RowEncoding::Block => {
-            Some(BlockEncoder::new(fleet.space.as_ref(), args.block_plan.aiming(args.block_aim)))
+            Some(BlockEncoder::of_fleet(fleet, args.block_plan.aiming(args.block_aim)))
         }
     };
     let batching = source.batching(args);
@@ -319,7 +319,7 @@ fn payloads(
         return Ok(if rows == 0 { vec![] } else { vec![(rows, Payload::Rows(fixes.to_vec()))] });
     };
     let blocks = encoder.encode(fixes)?;
-    Ok(blocks.into_iter().map(|(rows, block)| (rows, Payload::Block(block))).collect())
+    Ok(blocks.into_iter().map(|block| (block.rows, Payload::Block(block))).collect())
 }
 
 /// Creates a progress bar on standard error; hidden unless that is a terminal.

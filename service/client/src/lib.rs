@@ -23,7 +23,7 @@ mod transport;
 
 pub use answer::{AnswerRow, AnswerStream, QueryAnswer};
 pub use batch::{BatchAnswer, BatchReader};
-pub use block::{BlockEncoder, block_rows};
+pub use block::{BlockEncoder, EncodedBlock, block_rows};
 pub use client::{Client, ConnectOptions};
 pub use error::{Error, ServerError};
 pub use history::{DensityCounts, DensitySquare};

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use shoal_proto::v1;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::block::EncodedBlock;
 use crate::client::Client;
 use crate::error::Error;
 use crate::report_worker::Worker;
@@ -25,7 +25,7 @@ pub enum Payload {
     /// Plain rows.
     Rows(Vec<v1::Fix>),
     /// A block, as [`crate::BlockEncoder`] gives it.
-    Block(Bytes),
+    Block(EncodedBlock),
 }
 
 /// Parses a durability: `applied` or `logged`.

@@ -12,6 +12,7 @@ use tokio::time::{Duration, Instant, sleep, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
+use crate::block::EncodedBlock;
 use crate::client::Client;
 use crate::error::{Error, ServerError};
 use crate::report::{Payload, ReportOptions};
@@ -203,18 +204,24 @@ impl Worker {
         // The measures of a block are encoded already.
         let drop_invalid_measures =
             self.options.drop_invalid_measures && matches!(payload, Some(Payload::Rows(_)));
+        let mut block_names = Vec::new();
+        let payload = payload.map(|payload| match payload {
+            Payload::Rows(fixes) => report_request::Payload::Rows(v1::Rows { fixes }),
+            Payload::Block(EncodedBlock { block, names, .. }) => {
+                block_names = names;
+                report_request::Payload::Block(block)
+            }
+        });
         let batch_seq = producer.as_ref().map_or(0, |_| first_batch_seq + message.number - 1);
         self.in_flight.push_back(message);
         v1::ReportRequest {
             fleet: fleet.clone(),
             producer: producer.clone().unwrap_or_default(),
             batch_seq,
-            payload: payload.map(|payload| match payload {
-                Payload::Rows(fixes) => report_request::Payload::Rows(v1::Rows { fixes }),
-                Payload::Block(block) => report_request::Payload::Block(block),
-            }),
+            payload,
             durability: (*durability).into(),
             drop_invalid_measures,
+            block_names,
         }
     }
 

@@ -100,7 +100,7 @@ async fn a_message_that_fails_by_its_own_fault_holds_nothing_up() {
         fixes[1].speed_mps = Some(-1.0);
         stream.send_rows(fixes).await.unwrap();
         if message % 10 == 5 {
-            stream.send(Payload::Block(wrong[0].1.clone())).await.unwrap();
+            stream.send(Payload::Block(wrong[0].clone())).await.unwrap();
         }
     }
     let totals = stream.finish().await.unwrap();

@@ -16,6 +16,8 @@ use shoal_engine::Request;
 
 use super::ack_range::{Faults, Settled};
 use super::fix_reader::FixReader;
+use super::named_block;
+use super::position_service::at_most;
 use super::report_message::{Payload, ReportMessage};
 use super::row_times::newest_times;
 use super::service_context::ServiceContext;
@@ -87,12 +89,14 @@ impl Intake {
         let durability = fleet.accept(message.durability)?;
         let (client, workers) = (self.call.client(), self.context.workers.clone());
         let block = match message.payload.clone() {
-            Payload::Block(bytes) if bytes.len() < WORKER_BYTES_MIN => {
-                Some(parse_block(bytes, &fleet))
-            }
             Payload::Block(bytes) => {
-                let fleet = fleet.clone();
-                Some(workers.run(client, move || parse_block(bytes, &fleet)).await?)
+                let (names, fleet) = (message.block_names_count(), fleet.clone());
+                let parse = move || parse_block(bytes, names, &fleet);
+                Some(if message.bytes() < WORKER_BYTES_MIN {
+                    parse()
+                } else {
+                    workers.run(client, parse).await?
+                })
             }
             Payload::Rows { .. } | Payload::None => None,
         };
@@ -148,10 +152,10 @@ impl Intake {
     }
 }
 
-fn parse_block(bytes: Bytes, fleet: &Fleet) -> Result<Block, ServiceError> {
-    if fleet.names().is_some() {
-        let problem = "the fleet is named: its rows have names, and a block has none";
-        return Err(ServiceError::field("block", problem));
+/// Parses a block whose message has this number of names.
+fn parse_block(bytes: Bytes, names: usize, fleet: &Fleet) -> Result<Block, ServiceError> {
+    if names > 0 {
+        fleet.names_for("block_names")?;
     }
     let budget = Budget {
         rows_max: MESSAGE_ROWS_MAX as u32,
@@ -161,6 +165,7 @@ fn parse_block(bytes: Bytes, fleet: &Fleet) -> Result<Block, ServiceError> {
     let block = Block::parse(bytes, &budget)?;
     let (found, expected) = (block.header().space, fleet.space().tag());
     if found == expected {
+        at_most("block_names", names, "names of a block", block.rows())?;
         return Ok(block);
     }
     let fleet = fleet.name().as_str().to_owned();
@@ -198,7 +203,7 @@ impl Report {
     /// Reads the rows and queues the change.
     ///
     /// # Errors
-    /// [`ServiceError::Malformed`].
+    /// [`ServiceError::Malformed`]; in a named fleet those of [`named_block::read`].
     pub(super) async fn send(
         self,
         mut permit: ChangePermit,
@@ -207,7 +212,17 @@ impl Report {
         let Self { call, message, block, batch, fleet, durability, arrived, .. } = self;
         let time_max_ms = self.time_max_ms;
         let read = match block {
-            Some(block) => Ok((Request::Block(block).into(), Faults::new())),
+            Some(block) if fleet.names().is_none() => {
+                Ok((Request::Block(block).into(), Faults::new()))
+            }
+            Some(block) if rows < WORKER_ROWS_MIN => {
+                read_named_block(&block, &message, &fleet, time_max_ms)
+            }
+            Some(block) => {
+                let fleet = fleet.clone();
+                let read = move || read_named_block(&block, &message, &fleet, time_max_ms);
+                self.workers.run(call.client(), read).await?
+            }
             None if rows < WORKER_ROWS_MIN => read_rows(&message, &fleet, time_max_ms),
             None => {
                 let fleet = fleet.clone();
@@ -224,6 +239,18 @@ impl Report {
         let pending = fleet.change(permit, converted, batch);
         Ok(PendingReport { pending, faults, durability, arrived })
     }
+}
+
+fn read_named_block(
+    block: &Block,
+    message: &ReportMessage,
+    fleet: &Fleet,
+    time_max_ms: i64,
+) -> Result<(ConvertedRequest, Faults), ServiceError> {
+    let table = fleet.names_for("block")?;
+    let converted =
+        named_block::read(block, &message.block_names()?, (fleet.space(), time_max_ms), table)?;
+    Ok((converted, Faults::new()))
 }
 
 fn read_rows(

@@ -31,6 +31,7 @@ mod log_service;
 mod message_budget;
 mod message_shape;
 mod modify;
+mod named_block;
 pub(crate) mod object_names;
 mod past_filter;
 mod position_service;

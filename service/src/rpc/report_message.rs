@@ -22,7 +22,8 @@ const _: () = assert!(
         && report_request::ROWS == report_once_request::ROWS
         && report_request::BLOCK == report_once_request::BLOCK
         && report_request::DURABILITY == report_once_request::DURABILITY
-        && report_request::DROP_INVALID_MEASURES == report_once_request::DROP_INVALID_MEASURES,
+        && report_request::DROP_INVALID_MEASURES == report_once_request::DROP_INVALID_MEASURES
+        && report_request::BLOCK_NAMES == report_once_request::BLOCK_NAMES,
     "one parser reads the requests of Report and ReportOnce"
 );
 
@@ -38,6 +39,8 @@ pub(super) struct ReportMessage {
     pub(super) durability: Option<Durability>,
     /// Whether a measure that cannot be stored is dropped instead of its row.
     pub(super) drops_measures: bool,
+    /// Number of the names of a block, and the offset of the first.
+    block_names: (usize, usize),
 }
 
 /// The rows.
@@ -60,12 +63,12 @@ impl ReportMessage {
     /// [`ServiceError::Limit`] for more rows than a message may have.
     pub(super) fn parse(bytes: Bytes) -> Result<Self, ServiceError> {
         use report_request::{
-            BATCH_SEQ, BLOCK, DROP_INVALID_MEASURES, DURABILITY, FLEET, PRODUCER, ROWS,
+            BATCH_SEQ, BLOCK, BLOCK_NAMES, DROP_INVALID_MEASURES, DURABILITY, FLEET, PRODUCER, ROWS,
         };
         let mut reader = ProtobufReader::new(WHAT, &bytes, 0);
         let (mut fleet, mut producer) = ((0, 0), (0, 0));
         let (mut batch_seq, mut payload, mut durability) = (0, Payload::None, 0);
-        let mut drops_measures = false;
+        let (mut drops_measures, mut block_names) = (false, (0, 0));
         loop {
             let at = reader.offset();
             let Some(field) = reader.field()? else { break };
@@ -88,6 +91,10 @@ impl ReportMessage {
                 }
                 (DURABILITY, Value::Varint(number)) => durability = number,
                 (DROP_INVALID_MEASURES, Value::Varint(flag)) => drops_measures = flag != 0,
+                (BLOCK_NAMES, Value::Bytes(_)) => {
+                    let (count, from) = block_names;
+                    block_names = (count + 1, if count == 0 { at } else { from });
+                }
                 (
                     FLEET
                     | PRODUCER
@@ -95,7 +102,8 @@ impl ReportMessage {
                     | ROWS
                     | BLOCK
                     | DURABILITY
-                    | DROP_INVALID_MEASURES,
+                    | DROP_INVALID_MEASURES
+                    | BLOCK_NAMES,
                     _,
                 ) => {
                     return Err(reader.malformed("wrong wire type"));
@@ -104,8 +112,16 @@ impl ReportMessage {
             }
         }
         let durability = durability_of(durability)?;
-        let message =
-            Self { bytes, fleet, producer, batch_seq, payload, durability, drops_measures };
+        let message = Self {
+            bytes,
+            fleet,
+            producer,
+            batch_seq,
+            payload,
+            durability,
+            drops_measures,
+            block_names,
+        };
         message.check()?;
         Ok(message)
     }
@@ -117,6 +133,10 @@ impl ReportMessage {
             Payload::Block(_) if self.drops_measures => {
                 let problem = "must be false for a block: only rows have measures to drop";
                 Err(ServiceError::field("drop_invalid_measures", problem))
+            }
+            Payload::Rows { .. } if self.block_names.0 > 0 => {
+                let problem = "must be empty without a block: rows have their own names";
+                Err(ServiceError::field("block_names", problem))
             }
             Payload::Rows { count, .. } if count > MESSAGE_ROWS_MAX => Err(ServiceError::Limit {
                 what: "the number of rows in a message",
@@ -140,6 +160,37 @@ impl ReportMessage {
     fn text(&self, (from, to): (usize, usize)) -> &str {
         // The text was checked when the span was stored.
         std::str::from_utf8(&self.bytes[from..to]).unwrap_or_default()
+    }
+
+    /// Bytes of the whole message.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Number of the names of a block.
+    pub(super) fn block_names_count(&self) -> usize {
+        self.block_names.0
+    }
+
+    /// The names of a block.
+    ///
+    /// # Errors
+    /// [`ServiceError::Malformed`] for a name that is not UTF-8.
+    pub(super) fn block_names(&self) -> Result<Vec<&str>, ServiceError> {
+        let (count, from) = self.block_names;
+        let mut names = Vec::with_capacity(count);
+        let mut reader = ProtobufReader::new(WHAT, &self.bytes[from..], from);
+        while names.len() < count {
+            match reader.field()? {
+                Some((report_request::BLOCK_NAMES, Value::Bytes(name))) => {
+                    let name = std::str::from_utf8(name);
+                    names.push(name.map_err(|_| reader.malformed("string is not UTF-8"))?);
+                }
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(names)
     }
 
     /// Iterates over the encoded fixes; `from` is the offset of the first `rows` field.
@@ -247,7 +298,7 @@ mod tests {
             batch_seq: 300,
             payload,
             durability: 2,
-            drop_invalid_measures: false,
+            ..ReportRequest::default()
         }
     }
 
@@ -271,6 +322,27 @@ mod tests {
         let message = ReportMessage::parse(request(block).encode_to_vec().into()).unwrap();
         assert_eq!(message.payload, Payload::Block(Bytes::from_static(b"block")));
         assert!(!message.drops_measures);
+        assert_eq!(message.block_names().unwrap(), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn names_of_a_block_may_stand_anywhere() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let block = Some(Sent::Block(Bytes::from_static(b"b")));
+        let first = ReportRequest { block_names: names(&["a", "", "b"]), ..request(block) };
+        let second = ReportRequest { block_names: names(&["a"]), ..ReportRequest::default() };
+        let bytes = [first.encode_to_vec(), second.encode_to_vec()].concat();
+        let message = ReportMessage::parse(bytes.into()).unwrap();
+        assert_eq!(message.block_names_count(), 4);
+        assert_eq!(message.block_names().unwrap(), ["a", "", "b", "a"]);
+        let with_rows = ReportRequest { block_names: names(&["a"]), ..request(Some(rows(1))) };
+        let error = ReportMessage::parse(with_rows.encode_to_vec().into()).unwrap_err();
+        assert!(error.to_string().contains("block_names"), "{error}");
+        let mut bytes = second.encode_to_vec();
+        *bytes.last_mut().unwrap() = 0xff;
+        bytes.extend(request(Some(Sent::Block(Bytes::new()))).encode_to_vec());
+        let message = ReportMessage::parse(bytes.into()).unwrap();
+        assert!(matches!(message.block_names().unwrap_err(), ServiceError::Malformed { .. }));
     }
 
     #[test]

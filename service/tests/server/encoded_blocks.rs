@@ -1,7 +1,7 @@
 //! Encoded blocks have the effect of their rows, are validated row by row, and fail atomically.
 
 use bytes::Bytes;
-use shoal_client::BlockEncoder;
+use shoal_client::{BlockEncoder, EncodedBlock};
 use shoal_codec::limits::BLOCK_ROWS_MAX;
 use shoal_codec::{Block, Budget, Chunk, Column, Encoding, PlanChoice};
 use shoal_proto::v1;
@@ -31,7 +31,7 @@ fn message(random: &mut Random, round: i64) -> Vec<v1::Fix> {
 fn blocks(messages: &[Vec<v1::Fix>], plans: PlanChoice) -> Vec<Bytes> {
     let mut encoder = BlockEncoder::new(None, plans);
     let mut encode = |fixes: &Vec<v1::Fix>| {
-        let [(rows, block)] = encoder.encode(fixes).unwrap().try_into().unwrap();
+        let [EncodedBlock { rows, block, .. }] = encoder.encode(fixes).unwrap().try_into().unwrap();
         assert_eq!(rows, fixes.len());
         block
     };

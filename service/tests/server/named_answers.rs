@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use shoal_client::{BlockEncoder, EncodedBlock, PlanChoice};
 use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
 use shoal_proto::v1::history_service_client::HistoryServiceClient;
@@ -18,7 +19,9 @@ use tonic::{Response, Status, Streaming};
 use crate::history::{fleet_reaches, options};
 use crate::names::named;
 use crate::restart::on;
-use crate::running::{Running, START_MS, collect, fix, rectangle, report, rows, whole, within};
+use crate::running::{
+    Running, START_MS, block, collect, fix, rectangle, report, rows, whole, within,
+};
 use crate::subscriber::{Subscriber, subscribe, subscription};
 
 const OBJECTS: u64 = 60;
@@ -136,12 +139,25 @@ impl Twins {
         let removed: Vec<u64> = (0..random.below(4)).map(|_| random.below(OBJECTS)).collect();
         let mut tokens = [Vec::new(), Vec::new()];
         let mut counts = Vec::new();
+        let as_block = random.below(2) == 0;
         for (fleet, token) in [NAMED, NUMERIC].into_iter().zip(&mut tokens) {
-            let sent = fixes.iter().map(|fix| match fleet {
-                NUMERIC => fix.clone(),
-                _ => named(&name(fix.object), fix.time_ms, fix.x, fix.y),
-            });
-            let message = v1::ReportRequest { fleet: fleet.into(), ..rows(sent.collect()) };
+            let sent: Vec<_> = fixes
+                .iter()
+                .map(|fix| match fleet {
+                    NUMERIC => fix.clone(),
+                    _ => named(&name(fix.object), fix.time_ms, fix.x, fix.y),
+                })
+                .collect();
+            let message = if as_block {
+                let described = self.server.fleet(fleet).await;
+                let mut encoder = BlockEncoder::of_fleet(&described, PlanChoice::Fixes);
+                let EncodedBlock { block: bytes, names: block_names, .. } =
+                    encoder.encode(&sent).unwrap().remove(0);
+                v1::ReportRequest { block_names, ..block(bytes.into()) }
+            } else {
+                rows(sent)
+            };
+            let message = v1::ReportRequest { fleet: fleet.into(), ..message };
             let mut positions = self.server.positions().await;
             let ack = report(&mut positions, vec![message]).await.remove(0);
             let (objects, names) = identified(fleet, &removed);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use shoal_client::{BlockEncoder, PlanChoice};
 use shoal_proto::v1::{self, RefusalReason};
 use shoal_service::{ServerLimits, ServerOptions};
 use shoal_testkit::Random;
@@ -178,10 +179,82 @@ async fn requests_that_do_not_fit_their_fleet_fail() {
     let names = vec!["a".to_owned(); 65_537];
     let request = v1::GetRequest { names, ..Default::default() };
     assert_eq!(violated_field(&refused(queries.get(request).await, "FIELD")), "names");
-    let status = refused(positions.once(block(Vec::new())).await, "FIELD");
-    assert_eq!(violated_field(&status), "block");
-    let ack = report(&mut positions, vec![block(Vec::new())]).await.remove(0);
-    assert_eq!(path(ack.failed[0].status.as_ref()), "block");
+}
+
+/// A block of rows whose objects are these indices, with names.
+fn named_block(rows: &[(u64, i64, f64)], names: &[&str]) -> v1::ReportRequest {
+    let row = |&(object, time_ms, x): &(u64, i64, f64)| fix(object, time_ms, x, 1.0);
+    let fixes: Vec<_> = rows.iter().map(row).collect();
+    let encoded = BlockEncoder::new(None, PlanChoice::Raw).encode(&fixes).unwrap().remove(0);
+    let block_names = names.iter().map(|name| (*name).to_owned()).collect();
+    v1::ReportRequest { block_names, ..block(encoded.block.into()) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_has_a_name_for_each_row_or_fails() {
+    let server = Running::start_with(named_options()).await;
+    let create = v1::CreateFleetRequest { name: "plain".into(), ..Default::default() };
+    server.fleets().await.create_fleet(create).await.unwrap();
+    let mut positions = server.positions().await;
+    let rows = [(0, START_MS, 1.0), (1, START_MS, 2.0)];
+    let beyond = [(0, START_MS, 1.0), (2, START_MS, 2.0)];
+    let of_plain = v1::ReportRequest { fleet: "plain".into(), ..named_block(&rows, &["a", "b"]) };
+    for (message, part) in [
+        (named_block(&rows, &[]), "row 0 has object 0 of 0 names"),
+        (named_block(&rows, &["a"]), "row 1 has object 1 of 1 names"),
+        (named_block(&beyond, &["a", "b"]), "row 1 has object 2 of 2 names"),
+        (named_block(&rows, &["a", "b", "c"]), "3 names of a block exceed the limit of 2"),
+        (of_plain, "numeric"),
+        (
+            v1::ReportRequest { block_names: vec!["a".into()], ..crate::running::rows(vec![]) },
+            "rows",
+        ),
+    ] {
+        let status = refused(positions.once(message.clone()).await, "FIELD");
+        assert_eq!(violated_field(&status), "block_names");
+        assert!(status.message().contains(part), "{}", status.message());
+        let ack = report(&mut positions, vec![message]).await.remove(0);
+        assert_eq!(path(ack.failed[0].status.as_ref()), "block_names");
+    }
+    refused(positions.once(block(Vec::new())).await, "BLOCK");
+    assert_eq!(server.fleet("default").await.name_count, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_a_block_are_refused_one_by_one() {
+    use RefusalReason::{Name, NameLimit, NotFinite, TimeTooEarly, TimeTooLate};
+    let limits = ServerLimits { names_max: 3, ..ServerLimits::default() };
+    let server = Running::start_with(ServerOptions { limits, ..named_options() }).await;
+    let mut positions = server.positions().await;
+    let late_ms = START_MS + 400 * 86_400_000 * 30;
+    let long = "n".repeat(257);
+    let names = ["a", "b\n", "", &long, "c", "a", "d", "e", "f"];
+    let rows = [
+        (0, START_MS, 1.0),
+        (1, START_MS, 2.0),
+        (2, START_MS, f64::NAN),
+        (3, START_MS, 3.0),
+        (4, START_MS, f64::NAN),
+        (5, START_MS + 1, 4.0),
+        (6, START_MS, 5.0),
+        (8, START_MS, 6.0),
+        (7, START_MS, 7.0),
+        (0, START_MS + 2, 8.0),
+    ];
+    let ack = positions.once(named_block(&rows, &names)).await.unwrap().into_inner();
+    let found: Vec<_> = ack.refused_rows.iter().map(|row| (row.row, row.reason())).collect();
+    let expected = [(1, Name), (2, NotFinite), (3, Name), (4, NotFinite), (7, NameLimit)];
+    // Names are numbered in their order in the list; the last one of them is beyond the limit.
+    assert_eq!(found, expected);
+    assert_eq!(ack.refused_rows[1].field, "block");
+    let expected = [("a", 8.0), ("d", 5.0), ("e", 7.0)].map(|(name, x)| (name.to_owned(), x));
+    assert_eq!(everything(&server, ack.token).await, expected.into());
+    // A name with another fault of its row has the reason of the fault.
+    for (time_ms, reason) in [(5, TimeTooEarly), (late_ms, TimeTooLate)] {
+        let message = named_block(&[(0, time_ms, 1.0)], &[""]);
+        let ack = positions.once(message).await.unwrap().into_inner();
+        assert_eq!(ack.refused_rows[0].reason(), reason);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

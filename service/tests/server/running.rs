@@ -237,6 +237,7 @@ impl ReportsOnce for PositionServiceClient<Channel> {
                 payload,
                 durability,
                 drop_invalid_measures,
+                block_names,
             } = request;
             let payload = payload.map(|payload| match payload {
                 Payload::Rows(rows) => Once::Rows(rows),
@@ -249,6 +250,7 @@ impl ReportsOnce for PositionServiceClient<Channel> {
                 payload,
                 durability,
                 drop_invalid_measures,
+                block_names,
             }
         });
         Ok(self.report_once(request).await?.map(|response| response.ack.unwrap()))

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use prost::Message as _;
-use shoal_client::BlockEncoder;
+use shoal_client::{BlockEncoder, EncodedBlock};
 use shoal_codec::PlanChoice;
 use shoal_proto::v1;
 use shoal_service::ServerLimits;
@@ -132,7 +132,7 @@ async fn a_large_message_is_charged_until_it_is_applied() {
     });
     let fixes = fixes.collect::<Vec<_>>();
     let mut encoder = BlockEncoder::new(None, PlanChoice::Fixes);
-    let [(_, block)] = encoder.encode(&fixes).unwrap().try_into().unwrap();
+    let [EncodedBlock { block, .. }] = encoder.encode(&fixes).unwrap().try_into().unwrap();
     let block = crate::running::block(block.to_vec());
     let bytes = block.encoded_len();
     assert!(bytes > BUDGETED_MESSAGE_BYTES_MIN);

@@ -127,6 +127,10 @@ fn a_file_with_texts_makes_its_fleet() {
         let summary = served.run_with(line, &rows).json(0);
         assert_eq!(summary["rows"]["applied"], applied);
     }
+    let rows_of_blocks = rows.replace("1577836800000", "1577836800002");
+    let line = "report - --fleet trucks --encoding block --json";
+    let summary = served.run_with(line, &rows_of_blocks).json(0);
+    assert_eq!(summary["rows"]["applied"], 2);
     let names = served.run("get truck-42 7 --fleet trucks --ids").expect(0);
     assert_eq!(names, "truck-42\n7\n");
     let line = "report - --fleet trucks --fleet-create numeric";

@@ -181,6 +181,7 @@ pub(super) async fn report(mut call: Call) -> Result<Response, Problem> {
         payload: Some(v1::report_once_request::Payload::Rows(v1::Rows { fixes })),
         durability: durability(call.query.word("durability")).into(),
         drop_invalid_measures: call.query.flag("drop_invalid_measures").unwrap_or(false),
+        block_names: Vec::new(),
     };
     let reply = call.positions().report_once(call.request(request)).await;
     drop(document);
