@@ -9,6 +9,7 @@ use super::connection::ConnectionArgs;
 use super::fleets::FleetsArgs;
 use super::history::HistoryArgs;
 use super::log::LogArgs;
+use super::names::NamesArgs;
 use super::promote::PromoteArgs;
 use super::query::{GetArgs, NearestArgs, RangeArgs};
 use super::remove::RemoveArgs;
@@ -77,6 +78,8 @@ pub enum ClientCommand {
     Range(ConnectedCommand<RangeArgs>),
     /// Show the objects nearest to a point
     Nearest(ConnectedCommand<NearestArgs>),
+    /// List the names of a named fleet, also of objects that are gone
+    Names(ConnectedCommand<NamesArgs>),
     /// Show objects entering, moving in and leaving a region, live
     Watch(ConnectedCommand<WatchArgs>),
     /// Send positions, from a file or one from flags

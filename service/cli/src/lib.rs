@@ -15,6 +15,7 @@ pub mod input;
 pub mod log;
 pub mod logs;
 mod measures;
+pub mod names;
 pub mod object_ids;
 pub mod output;
 pub mod polygon;

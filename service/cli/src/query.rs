@@ -25,8 +25,8 @@ pub const TABLE_ROWS: u64 = 1_000;
 /// Flags of `shoal get`.
 #[derive(Args, Debug)]
 pub struct GetArgs {
-    /// Object ids, at most 65,536: numbers, or names in a named fleet
-    #[arg(required = true, value_name = "ID")]
+    /// Object ids, at most 65,536: numbers, or names in a named fleet; all that match with --name
+    #[arg(required_unless_present = "name_pattern", value_name = "ID")]
     pub objects: Vec<String>,
     #[command(flatten)]
     pub(crate) query: QueryArgs,
@@ -122,6 +122,10 @@ pub struct AttributeFilterArgs {
     /// Value that the bits of --state-mask must have; all ones unless given
     #[arg(long, value_name = "BITS", value_parser = bits, requires = "state_mask")]
     pub state_value: Option<u32>,
+    /// Only objects whose name matches, in a named fleet: * stands for any characters, ? for one,
+    /// and \ before a character for that character
+    #[arg(long = "name", value_name = "PATTERN")]
+    pub name_pattern: Option<String>,
     #[command(flatten)]
     pub(crate) measures: MeasureRanges,
 }
@@ -134,6 +138,7 @@ impl AttributeFilterArgs {
         let filter = v1::Filter {
             state_mask,
             state_value: self.state_value.unwrap_or(state_mask),
+            name_pattern: self.name_pattern.clone().unwrap_or_default(),
             ..self.measures.filter()
         };
         (filter != v1::Filter::default()).then_some(filter)

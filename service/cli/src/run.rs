@@ -6,7 +6,7 @@ use tokio::runtime::Builder;
 use super::command::{Cli, ClientCommand, Command};
 use super::error::{CliError, Exit};
 use super::{
-    cert, codec, fleets, history, log, promote, query, remove, report, serve, stats, token,
+    cert, codec, fleets, history, log, names, promote, query, remove, report, serve, stats, token,
     unfence, watch,
 };
 use crate::logs::{self, LastLines};
@@ -47,6 +47,7 @@ fn run_client(command: ClientCommand) -> Result<Exit, CliError> {
             ClientCommand::Nearest(of) => {
                 query::nearest(&of.connection.connect().await?, &of.args).await
             }
+            ClientCommand::Names(of) => names::run(&of.connection.connect().await?, &of.args).await,
             ClientCommand::Report(of) => {
                 let source = of.args.source()?;
                 report::run(&of.connection.connect().await?, &of.args.sending, source).await

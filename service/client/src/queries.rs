@@ -8,8 +8,9 @@ use crate::batch::{BatchAnswer, BatchReader};
 use crate::client::Client;
 use crate::error::Error;
 
-/// Maximum number of names, or of object numbers, in one request.
-const NAMES_MAX: usize = 65_536;
+/// Maximum number of names, or of object numbers, in one request: also the longest names fit the
+/// limits of messages.
+const NAMES_MAX: usize = 8_192;
 
 impl Client {
     /// Returns the given objects that exist.
@@ -47,7 +48,7 @@ impl Client {
         self.call(self.query_service().count_regions(self.request(request))).await
     }
 
-    /// The numbers of names in a named fleet; 0 for a name that it does not have. More than 65,536
+    /// The numbers of names in a named fleet; 0 for a name that it does not have. More than 8,192
     /// names take several requests.
     ///
     /// # Errors
@@ -62,7 +63,7 @@ impl Client {
         Ok(numbers)
     }
 
-    /// The names of numbers in a named fleet; empty for a number without one. More than 65,536
+    /// The names of numbers in a named fleet; empty for a number without one. More than 8,192
     /// numbers take several requests.
     ///
     /// # Errors
@@ -75,6 +76,17 @@ impl Client {
             names.extend(self.call(self.query_service().names(request)).await?.names);
         }
         Ok(names)
+    }
+
+    /// A page of the names of a named fleet, ascending; `next_page_token` continues it.
+    ///
+    /// # Errors
+    /// Those of `QueryService.ListNames`.
+    pub async fn list_names(
+        &self,
+        request: v1::ListNamesRequest,
+    ) -> Result<v1::ListNamesResponse, Error> {
+        self.call(self.query_service().list_names(self.request(request))).await
     }
 
     /// The answers to the queries of one message, all at one epoch. For a stream of messages use

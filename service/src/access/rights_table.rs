@@ -52,7 +52,7 @@ const fn polled(path: &'static str, needs: Needs) -> MethodRight {
 }
 
 /// The table.
-pub const METHODS: [MethodRight; 33] = {
+pub const METHODS: [MethodRight; 34] = {
     use Needs::{Fleet, Server, Token};
     use Right::{Admin, History, Query, Report, Subscribe};
     [
@@ -71,6 +71,7 @@ pub const METHODS: [MethodRight; 33] = {
         row("/shoal.v1.QueryService/Batch", Fleet(Query)),
         row("/shoal.v1.QueryService/Resolve", Fleet(Query)),
         row("/shoal.v1.QueryService/Names", Fleet(Query)),
+        row("/shoal.v1.QueryService/ListNames", Fleet(Query)),
         row("/shoal.v1.SubscriptionService/Subscribe", Fleet(Subscribe)),
         row("/shoal.v1.SubscriptionService/Modify", Fleet(Subscribe)),
         row("/shoal.v1.HistoryService/Trajectory", Fleet(History)),

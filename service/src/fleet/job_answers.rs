@@ -92,6 +92,12 @@ impl JobAnswers {
         workers.run(client, detach).await
     }
 
+    /// These answers with other rows: one answer of the page for each.
+    pub(crate) fn with_page(self, page: AnswerPage) -> Self {
+        let places = (0..page.heads.len()).map(|head| (0, head as u32)).collect();
+        Self { set: Arc::new(AnswerSet::new(vec![page], places)), first: 0, ..self }
+    }
+
     /// Copies these answers out of their set if the set also holds answers to other jobs.
     #[must_use]
     pub fn detach(self) -> Self {
@@ -112,8 +118,7 @@ impl JobAnswers {
             page.fixes.extend_from_slice(answer.fixes);
             page.ranks.extend_from_slice(answer.ranks);
         }
-        let places = (0..self.count).map(|head| (0, head as u32)).collect();
-        Self { set: Arc::new(AnswerSet::new(vec![page], places)), first: 0, ..self }
+        self.with_page(page)
     }
 }
 

@@ -17,7 +17,7 @@ use super::jobs::{SubscriptionJob, SubscriptionReply};
 use crate::limits::{CYCLE_SNAPSHOT_EVENTS, REGION_CHANGES_MAX};
 use crate::shares::PlacesPermit;
 use crate::subscription::{
-    FanOutInput, FanOutSender, PendingBatch, RegionChange, RouteChange, Session, Sessions,
+    FanOutInput, FanOutSender, PendingBatch, RegionChange, Route, RouteChange, Session, Sessions,
     SettledChange,
 };
 
@@ -107,10 +107,14 @@ impl SubscriptionPlanner {
         for job in planned.jobs {
             let (mut added, mut removed) = (Vec::new(), Vec::new());
             for change in &job.changes {
-                match *change {
-                    SettledChange::Add { region_id, region } => added.push((region.id, region_id)),
-                    SettledChange::Remove { id } => removed.push(id),
-                    SettledChange::Alter { .. } => {}
+                match change {
+                    // The route of a changed region gets its new pattern.
+                    SettledChange::Add { region_id, region }
+                    | SettledChange::Alter { region_id, region } => {
+                        let (region_id, pattern) = (*region_id, region.pattern.clone());
+                        added.push(Route { region: region.id, region_id, pattern });
+                    }
+                    SettledChange::Remove { id } => removed.push(*id),
                 }
                 self.sessions.settle(&job.session, change, true);
             }

@@ -12,6 +12,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::name_changes::NameChanges;
 use super::name_parts::NameParts;
+use super::name_pattern::NamePattern;
 use super::name_section;
 use super::name_texts::NameTexts;
 
@@ -21,6 +22,9 @@ const NUMBERS_SKIPPED_MAX: u64 = 1 << 24;
 
 /// Bytes of the key and the length of a name in a message.
 const FIELD_HEAD_BYTES: usize = 3;
+
+/// Names that are tested against a pattern while the lock is held: well below a millisecond.
+const SCANNED_AT_ONCE: u64 = 1 << 14;
 
 /// Names that are looked up together.
 const GROUP: usize = 32;
@@ -250,6 +254,34 @@ impl NameTable {
     #[must_use]
     pub(crate) fn field_bytes_max(&self) -> usize {
         FIELD_HEAD_BYTES + self.shared().texts.longest()
+    }
+
+    /// Tests the names of some numbers from `first` on, and appends the numbers whose names match,
+    /// in ascending order. Returns the number to continue from; it is `first` at the end.
+    pub(crate) fn find_matching(
+        &self,
+        pattern: &NamePattern,
+        first: u64,
+        found: &mut Vec<u64>,
+    ) -> u64 {
+        self.scan(first, |number, name| {
+            if pattern.matches(name) {
+                found.push(number);
+            }
+        })
+    }
+
+    /// Calls `each` with the names of some numbers from `first` on. Returns the number to continue
+    /// from; it is `first` at the end.
+    pub(crate) fn scan(&self, first: u64, mut each: impl FnMut(u64, &str)) -> u64 {
+        let names = self.shared();
+        let end = names.texts.last_number().min(first.saturating_add(SCANNED_AT_ONCE - 1));
+        for number in first..=end {
+            if let Some(name) = names.texts.name(number) {
+                each(number, name);
+            }
+        }
+        end + 1
     }
 
     /// Returns a reader of names by number. While it exists, no name can be added or removed.

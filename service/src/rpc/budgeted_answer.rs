@@ -10,6 +10,7 @@ use std::time::Instant;
 use shoal_engine::{Projection, Query, QueryKind, RowLimit};
 
 use super::deadline::Deadline;
+use super::name_sieve::NameSieve;
 use super::query_context::QueryContext;
 use super::service_context::ServiceContext;
 use crate::access::MeteredQuota;
@@ -48,11 +49,34 @@ pub(super) async fn ask(
         } else {
             query_context.call.take(MeteredQuota::Queries, count)?;
         }
-        run(context, query_context, queries, deadline, patient).await
+        run_by_name(context, query_context, queries, deadline, patient).await
     };
     let answer = deadline.bound(attempts).await.map_err(|error| context.count(error))?;
     query_context.fleet.metrics().query_seconds.observe(started.elapsed().as_secs_f64());
     Ok(answer)
+}
+
+/// Runs queries of a request whose filter may have a pattern of names.
+async fn run_by_name(
+    context: &ServiceContext,
+    query_context: &QueryContext,
+    queries: Vec<Query>,
+    deadline: Deadline,
+    patient: bool,
+) -> Result<BudgetedAnswer, ServiceError> {
+    let Some(filter) = query_context.names.clone() else {
+        return run(context, query_context, queries, deadline, patient).await;
+    };
+    let mut sieve = NameSieve::new(filter, query_context.fleet.space(), queries);
+    loop {
+        let asked = run(context, query_context, sieve.asked(), deadline, patient).await?;
+        let BudgetedAnswer { answered, _room: mut room } = asked;
+        if let Some(page) = sieve.answers(context, query_context.client, &answered).await? {
+            let answered = answered.with_page(page);
+            room.shrink(answered.bytes());
+            return Ok(BudgetedAnswer { answered, _room: room });
+        }
+    }
 }
 
 async fn run(

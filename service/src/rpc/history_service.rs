@@ -65,7 +65,7 @@ impl HistoryService for ServiceContext {
             self.message(request).await?;
         let query = PastQuery::new(self, &call, &fleet)?;
         let region = Some(region.unwrap_or_default());
-        let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
+        let filter = PastFilter::new(query.fleet(), filter.as_ref(), region.as_ref())?;
         let window_ms = window_of(window)?;
         let mut query = query.within(window_ms);
         let projection = v1::Projection::try_from(projection);
@@ -108,7 +108,7 @@ impl HistoryService for ServiceContext {
         let query = PastQuery::new(self, &call, &fleet)?;
         let is_of_all = objects.is_empty() && names.is_empty();
         add_named(query.fleet(), &mut objects, &names)?;
-        let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
+        let filter = PastFilter::new(query.fleet(), filter.as_ref(), region.as_ref())?;
         let objects = Some(objects).filter(|_| !is_of_all);
         let ttl_ms = query.fleet().options().ttl_ms;
         let oldest_ms = ttl_ms.map_or(i64::MIN, |ttl_ms| time_ms.saturating_sub(ttl_ms));
@@ -130,7 +130,7 @@ impl HistoryService for ServiceContext {
         let (v1::ReplayRequest { fleet, filter, region, window, speed }, _charge) =
             self.message(request).await?;
         let query = PastQuery::new(self, &call, &fleet)?;
-        let filter = PastFilter::new(query.fleet().space(), filter.as_ref(), region.as_ref())?;
+        let filter = PastFilter::new(query.fleet(), filter.as_ref(), region.as_ref())?;
         let window_ms = window_of(window)?;
         if let Some(speed) = speed_of(speed)? {
             let fleet = query.fleet().clone();
@@ -155,7 +155,7 @@ impl HistoryService for ServiceContext {
             self.message(request).await?;
         let query = PastQuery::new(self, &call, &fleet)?;
         let space = query.fleet().space();
-        let filter = PastFilter::new(space, filter.as_ref(), region.as_ref())?;
+        let filter = PastFilter::new(query.fleet(), filter.as_ref(), region.as_ref())?;
         let cell_quanta = side(space, cell)?;
         // The last square may end beyond the space.
         let side = space.to_api(cell_quanta as i32, 0).0;

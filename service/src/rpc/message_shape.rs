@@ -71,6 +71,7 @@ shaped! {
         "Batch" BatchRequest;
         "Resolve" ResolveRequest;
         "Names" NamesRequest;
+        "ListNames" ListNamesRequest;
     }
     "SubscriptionService" {
         "Subscribe" SubscribeRequest;

@@ -31,6 +31,8 @@ mod log_service;
 mod message_budget;
 mod message_shape;
 mod modify;
+mod name_filter;
+mod name_sieve;
 mod named_block;
 pub(crate) mod object_names;
 mod past_filter;

@@ -4,14 +4,14 @@
 //! not have a reader.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use shoal_engine::Space;
 use shoal_proto::v1::{ModifyRequest, ModifyResponse, RegionError, RegionSubscription};
 use tonic::{Request, Response};
 
 use super::deadline::Deadline;
 use super::position_service::at_most;
-use super::region_subscription::{subscription, work};
+use super::region_subscription::{followed, work};
 use super::service_context::ServiceContext;
 use crate::access::Call;
 use crate::error::ServiceError;
@@ -107,14 +107,14 @@ fn errors(failures: Failures, (add, change): (usize, usize)) -> Vec<RegionError>
 async fn convert(
     context: &ServiceContext,
     client: Requester,
-    fleet: &Fleet,
+    fleet: &Arc<Fleet>,
     request: ModifyRequest,
 ) -> Result<(Vec<RegionRequest>, Failures), ServiceError> {
     let (mut requests, mut failures) = (Vec::new(), Vec::new());
-    let (space, added) = (*fleet.space(), request.add.len());
+    let (fleet, added) = (fleet.clone(), request.add.len());
     let sent = request.add.into_iter().chain(request.change).collect();
     let each =
-        move |place, sent: RegionSubscription| (sent.region_id, set(&space, place < added, &sent));
+        move |place, sent: RegionSubscription| (sent.region_id, set(&fleet, place < added, &sent));
     for (region_id, change) in context.convert(client, sent, work, each).await? {
         failures.push((region_id, change.map(|change| requests.push(change)).err()));
     }
@@ -126,15 +126,14 @@ async fn convert(
 }
 
 fn set(
-    space: &Space,
+    fleet: &Fleet,
     is_new: bool,
     sent: &RegionSubscription,
 ) -> Result<RegionRequest, ServiceError> {
-    let subscription = subscription(space, sent)?;
-    let (region_id, snapshot) = (sent.region_id, sent.snapshot);
+    let (region_id, followed) = (sent.region_id, followed(fleet, sent)?);
     Ok(if is_new {
-        RegionRequest::Add { region_id, subscription, snapshot }
+        RegionRequest::Add { region_id, followed }
     } else {
-        RegionRequest::Change { region_id, subscription, snapshot }
+        RegionRequest::Change { region_id, followed }
     })
 }

@@ -2,20 +2,25 @@
 //!
 //! The region and the conditions are optional. No condition depends on a clock.
 
+use std::sync::Arc;
+
 use shoal_codec::{Column, ColumnSet, FixColumns, MEASURES};
-use shoal_engine::{Filter, QuantaRect, Region, Space};
+use shoal_engine::{Filter, QuantaRect, Region};
 use shoal_history::{RowFilter, Zone};
 use shoal_proto::v1;
 
 use super::filter::filter;
+use super::name_filter::NameFilter;
 use super::region::region;
 use crate::error::ServiceError;
+use crate::fleet::Fleet;
 
 /// See the file's head.
 #[derive(Clone)]
 pub(super) struct PastFilter {
     region: Option<Region>,
     conditions: Option<Box<Filter>>,
+    names: Option<NameFilter>,
 }
 
 impl PastFilter {
@@ -24,10 +29,12 @@ impl PastFilter {
     /// # Errors
     /// [`ServiceError::Field`] in `region` or `filter`.
     pub(super) fn new(
-        space: &Space,
+        fleet: &Arc<Fleet>,
         conditions: Option<&v1::Filter>,
         sent: Option<&v1::Region>,
     ) -> Result<Self, ServiceError> {
+        let space = fleet.space();
+        let names = NameFilter::new(fleet, conditions).map_err(|error| error.under("filter"))?;
         let region = sent.map(|sent| region(space, Some(sent))).transpose();
         let region = region.map_err(|error| error.under("region"))?;
         let conditions = filter(conditions).map_err(|error| error.under("filter"))?;
@@ -35,7 +42,7 @@ impl PastFilter {
             let problem = "is set: the past has no age; the time of the request bounds it";
             return Err(ServiceError::field("filter.age_max", problem));
         }
-        Ok(Self { region, conditions: conditions.boxed() })
+        Ok(Self { region, conditions: conditions.boxed(), names })
     }
 }
 
@@ -59,18 +66,24 @@ impl RowFilter for PastFilter {
 
     fn covers(&self, zone: &Zone) -> bool {
         let is_covered = |region: &Region| region.covers(&rect(zone));
-        self.conditions.is_none() && self.region.as_ref().is_none_or(is_covered)
+        self.conditions.is_none()
+            && self.names.is_none()
+            && self.region.as_ref().is_none_or(is_covered)
     }
 
     fn columns(&self) -> ColumnSet {
         let place = ColumnSet::NONE.with(Column::X).with(Column::Y);
         let region = if self.region.is_some() { place } else { ColumnSet::NONE };
-        region.union(self.conditions.as_deref().map_or(ColumnSet::NONE, columns_of))
+        let object = ColumnSet::NONE.with(Column::Object);
+        let names = if self.names.is_some() { object } else { ColumnSet::NONE };
+        let conditions = self.conditions.as_deref().map_or(ColumnSet::NONE, columns_of);
+        region.union(names).union(conditions)
     }
 
     fn matches(&self, rows: &FixColumns, row: usize) -> bool {
         self.region.as_ref().is_none_or(|region| region.contains(rows.x[row], rows.y[row]))
             && self.conditions.as_ref().is_none_or(|filter| filter.passes(&rows.row(row), 0))
+            && self.names.as_ref().is_none_or(|names| names.reader().matches(rows.object[row]))
     }
 
     fn select(&self, rows: &FixColumns, flags: &mut [bool]) {
@@ -81,6 +94,12 @@ impl RowFilter for PastFilter {
         }
         if let Some(filter) = &self.conditions {
             select(filter, rows, flags);
+        }
+        if let Some(names) = &self.names {
+            let names = names.reader();
+            for (flag, object) in flags.iter_mut().zip(&rows.object) {
+                *flag = *flag && names.matches(*object);
+            }
         }
     }
 }
@@ -183,7 +202,7 @@ mod tests {
         let (mut random, mut selected) = (Random::new(1), 0);
         for _ in 0..2_000 {
             let (rows, conditions) = (rows(&mut random), conditions(&mut random).boxed());
-            let filter = PastFilter { region: None, conditions };
+            let filter = PastFilter { region: None, conditions, names: None };
             // Some flags are already cleared, as if by other conditions.
             let mut flags: Vec<bool> = (0..rows.len()).map(|_| random.below(9) > 0).collect();
             let expected = flags.iter().enumerate();

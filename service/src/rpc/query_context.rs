@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use shoal_engine::limits::NEAREST_MAX;
-use shoal_engine::{Filter, Projection, Query, QueryKind, RowLimit};
+use shoal_engine::{Filter, Projection, Query, QueryKind, Region, RowLimit, Space};
 use shoal_proto::v1;
 
 use super::filter::filter;
+use super::name_filter::NameFilter;
 use super::object_names::add_named;
 use super::region::region;
 use super::service_context::ServiceContext;
@@ -26,8 +27,19 @@ pub(super) struct QueryContext {
     pub(super) fleet: Arc<Fleet>,
     pub(super) epoch_min: u64,
     filter: Option<Box<Filter>>,
+    /// The part of the filter that the engine does not know.
+    pub(super) names: Option<NameFilter>,
     projection: Projection,
     limit: Option<RowLimit>,
+}
+
+/// The region of a whole space.
+fn everywhere(space: &Space) -> Result<Region, ServiceError> {
+    let bounds = space.bounds();
+    let (west, south) = space.to_api(bounds.x_min, bounds.y_min);
+    let (east, north) = space.to_api(bounds.x_max, bounds.y_max);
+    let region = Region::rectangle(space, west, south, east, north);
+    region.map_err(|error| ServiceError::geometry("", &error))
 }
 
 impl QueryContext {
@@ -55,9 +67,12 @@ impl QueryContext {
                 }
             };
             let filter = filter(options.filter.as_ref()).map_err(|error| error.under("filter"))?;
+            let names = NameFilter::new(&fleet, options.filter.as_ref());
+            let names = names.map_err(|error| error.under("filter"))?;
             let filter = Filter { object_after: options.after_object, ..filter }.boxed();
             let limit = Some(options.limit).filter(|&limit| limit > 0).map(RowLimit::First);
-            Ok(Self { client: call.client(), call, fleet, epoch_min, filter, projection, limit })
+            let client = call.client();
+            Ok(Self { call, client, fleet, epoch_min, filter, names, projection, limit })
         };
         convert().map_err(|error: ServiceError| error.under(path))
     }
@@ -66,7 +81,8 @@ impl QueryContext {
         Query { kind, filter: self.filter.clone(), projection: self.projection, limit: self.limit }
     }
 
-    /// A query for the objects with these ids and for those with these names.
+    /// A query for the objects with these ids and for those with these names; with neither, but
+    /// with a pattern of names, for all objects that match it.
     ///
     /// # Errors
     /// [`ServiceError::Field`] for too many objects, and for names in a numeric fleet.
@@ -75,7 +91,16 @@ impl QueryContext {
         mut objects: Vec<u64>,
         names: &[String],
     ) -> Result<Query, ServiceError> {
-        add_named(&self.fleet, &mut objects, names)?;
+        if let Some(filter) = &self.names {
+            if objects.is_empty() && names.is_empty() {
+                return Ok(self.query(QueryKind::Range(everywhere(self.fleet.space())?)));
+            }
+            add_named(&self.fleet, &mut objects, names)?;
+            let filter = filter.reader();
+            objects.retain(|object| filter.matches(*object));
+        } else {
+            add_named(&self.fleet, &mut objects, names)?;
+        }
         Ok(self.query(QueryKind::Get(objects)))
     }
 

@@ -1,11 +1,12 @@
-//! `QueryService`: Get, Range, Nearest, CountRegions and Batch; Resolve and Names, which convert
-//! names of objects to numbers and back.
+//! `QueryService`: Get, Range, Nearest, CountRegions and Batch; Resolve, Names and
+//! ListNames, which convert names of objects to numbers and back and list them.
 
 use shoal_proto::v1::query_service_server::QueryService;
 use shoal_proto::v1::{
-    BatchRequest, CountRegionsRequest, CountRegionsResponse, GetRequest, GetResponse, NamesRequest,
-    NamesResponse, NearestQuery, NearestRequest, NearestResponse, Projection, QueryOptions,
-    RangeRequest, RangeResponse, ResolveRequest, ResolveResponse,
+    BatchRequest, CountRegionsRequest, CountRegionsResponse, GetRequest, GetResponse,
+    ListNamesRequest, ListNamesResponse, NamesRequest, NamesResponse, NearestQuery, NearestRequest,
+    NearestResponse, Projection, QueryOptions, RangeRequest, RangeResponse, ResolveRequest,
+    ResolveResponse,
 };
 use tonic::{Request, Response, Status, Streaming};
 
@@ -91,6 +92,17 @@ impl QueryService for ServiceContext {
         let call = Call::of(request.extensions())?;
         let (request, _charge) = self.message(request).await?;
         Ok(Response::new(object_names::names(self, &call, &request)?))
+    }
+
+    async fn list_names(
+        &self,
+        request: Request<ListNamesRequest>,
+    ) -> Result<Response<ListNamesResponse>, Status> {
+        let (deadline, call) = (Deadline::of(request.metadata()), Call::of(request.extensions())?);
+        let (request, _charge) = self.message(request).await?;
+        let listing = object_names::list(self, &call, &request);
+        let listed = deadline.bound(listing).await.map_err(|error| self.count(error))?;
+        Ok(Response::new(listed))
     }
 
     async fn batch(

@@ -8,15 +8,31 @@ use shoal_engine::{Circle, EvaluationMode, EventKind, EventKinds, Ranker, Space,
 use shoal_proto::v1;
 
 use super::filter::filter;
+use super::name_filter::pattern;
 use super::region;
 use crate::duration::millis;
 use crate::error::ServiceError;
+use crate::fleet::Fleet;
+use crate::subscription::Followed;
+
+/// Converts a subscription and its pattern of names.
+///
+/// # Errors
+/// [`ServiceError::Field`].
+pub(super) fn followed(
+    fleet: &Fleet,
+    sent: &v1::RegionSubscription,
+) -> Result<Followed, ServiceError> {
+    let pattern = pattern(fleet, sent.filter.as_ref()).map_err(|error| error.under("filter"))?;
+    let subscription = subscription(fleet.space(), sent)?;
+    Ok(Followed { subscription, snapshot: sent.snapshot, pattern })
+}
 
 /// Converts a subscription to quanta and milliseconds.
 ///
 /// # Errors
 /// [`ServiceError::Field`].
-pub(super) fn subscription(
+fn subscription(
     space: &Space,
     sent: &v1::RegionSubscription,
 ) -> Result<Box<Subscription>, ServiceError> {

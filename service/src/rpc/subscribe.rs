@@ -15,7 +15,7 @@ use tonic::{Request, Response};
 use super::deadline::Deadline;
 use super::fleet_message::staleness_message;
 use super::position_service::at_most;
-use super::region_subscription::{subscription, work};
+use super::region_subscription::{followed, work};
 use super::service_context::ServiceContext;
 use super::session_stream::{Reader, SessionStream};
 use crate::access::Call;
@@ -110,12 +110,11 @@ async fn open_session(
     request: SubscribeRequest,
     gap: Option<GapReason>,
 ) -> Result<Stream, ServiceError> {
-    let space = *fleet.space();
+    let of_fleet = fleet.clone();
     let each = move |index, sent: v1::RegionSubscription| {
-        let converted = subscription(&space, &sent);
-        let subscription = converted.map_err(|error| error.under(&format!("regions[{index}]")))?;
-        let (region_id, snapshot) = (sent.region_id, sent.snapshot);
-        Ok::<_, ServiceError>(RegionRequest::Add { region_id, subscription, snapshot })
+        let converted = followed(&of_fleet, &sent);
+        let followed = converted.map_err(|error| error.under(&format!("regions[{index}]")))?;
+        Ok::<_, ServiceError>(RegionRequest::Add { region_id: sent.region_id, followed })
     };
     let converted = context.convert(call.client(), request.regions, work, each).await?;
     let requests = converted.into_iter().collect::<Result<Vec<_>, _>>()?;

@@ -10,10 +10,11 @@ use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use shoal_engine::{EventSet, RegionEvents, RegionId};
+use shoal_engine::{EventHead, EventSet, RegionEvents, RegionId};
 
 use super::coalesce::CoalesceJob;
 use super::columns::{EventSlice, EventWriter};
+use super::fan_out::Route;
 use super::large_snapshot::{HeldSet, LargeSnapshot};
 use super::message::{EpochStamp, SnapshotWriter, lagged_body};
 use super::outbox::{Bounds, Outgoing};
@@ -37,12 +38,50 @@ impl<'a> Delivery<'a> {
     }
 
     /// Creates a large snapshot; `None` if the budget has no memory for the event set.
-    fn hold(&self, place: (usize, u64)) -> Option<Arc<LargeSnapshot>> {
+    fn hold(&self, place: &Place, selected: Option<&Arc<EventSet>>) -> Option<Arc<LargeSnapshot>> {
         let answers = &self.tools.answers;
-        let held = self.held.get_or_init(|| HeldSet::new(answers, self.set)).clone()?;
-        let format = &self.tools.format;
+        let (held, index) = match selected {
+            Some(set) => (HeldSet::new(answers, set)?, 0),
+            None => {
+                let held = self.held.get_or_init(|| HeldSet::new(answers, self.set));
+                (held.clone()?, place.index)
+            }
+        };
+        let (place, format) = ((index, place.route.region_id), &self.tools.format);
         Some(Arc::new(LargeSnapshot::new(answers.clone(), held, place, self.stamp, format)))
     }
+
+    /// The events of a region whose objects match its pattern, as a set of its own; `None` if the
+    /// region has no pattern.
+    fn selected(&self, place: &Place) -> Option<Arc<EventSet>> {
+        let (pattern, names) =
+            (place.route.pattern.as_ref()?, self.tools.format.names.as_ref()?.reader());
+        let is_match = |object: u64| names.name(object).is_some_and(|name| pattern.matches(name));
+        let (head, events) = (self.set.head(place.index), self.set.get(place.index));
+        let kinds = events.kinds.as_bytes();
+        let rows = 0..events.objects.len();
+        let rows: Vec<usize> = rows.filter(|row| is_match(events.objects[*row])).collect();
+        let of = |row: &usize| events.fixes.get(*row).copied();
+        let fixes: Vec<_> = rows.iter().filter_map(of).collect();
+        let head = EventHead {
+            region: head.region,
+            is_snapshot: head.is_snapshot,
+            events: (0, rows.len()),
+            fixes: (0, fixes.len()),
+            ..EventHead::default()
+        };
+        let objects = rows.iter().map(|row| events.objects[*row]).collect();
+        let kinds = rows.iter().map(|row| kinds[*row]).collect();
+        Some(Arc::new(EventSet::new(vec![head], objects, kinds, fixes)))
+    }
+}
+
+/// The events of a region in a set, and where they go.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// The index of the region in the set.
+    pub(super) index: usize,
+    pub(super) route: Route,
 }
 
 /// What the caller must do after a delivery.
@@ -65,9 +104,8 @@ impl SessionTools {
 }
 
 impl Session {
-    /// Adds the events of a cycle. `places` has the index of each region in the event set, with the
-    /// client's number of the region.
-    pub(super) fn deliver(&self, of: &Delivery<'_>, places: &[(usize, u64)]) -> Delivered {
+    /// Adds the events of a cycle: those at `places` of its event set.
+    pub(super) fn deliver(&self, of: &Delivery<'_>, places: &[Place]) -> Delivered {
         let mut delivered = Delivered::default();
         self.update(|state| {
             if state.end.is_some() || state.is_lagged {
@@ -141,8 +179,8 @@ impl Session {
 }
 
 /// Whether a cycle has more events for a session than `events_max`, not counting snapshots.
-fn is_over_budget(state: &State, of: &Delivery<'_>, places: &[(usize, u64)]) -> bool {
-    let heads = places.iter().map(|(place, _)| of.set.head(*place));
+fn is_over_budget(state: &State, of: &Delivery<'_>, places: &[Place]) -> bool {
+    let heads = places.iter().map(|place| of.set.head(place.index));
     let heads = heads.filter(|head| !head.is_snapshot && !state.awaiting.contains(&head.region));
     heads.map(|head| head.events() as u64).sum::<u64>() > of.tools.events_max
 }
@@ -151,7 +189,7 @@ fn is_over_budget(state: &State, of: &Delivery<'_>, places: &[(usize, u64)]) -> 
 fn outgoing(
     state: &mut State,
     of: &Delivery<'_>,
-    places: &[(usize, u64)],
+    places: &[Place],
     delivered: &mut Delivered,
 ) -> Vec<Outgoing> {
     let format = &of.tools.format;
@@ -160,19 +198,24 @@ fn outgoing(
     let mut snapshots = SnapshotWriter::new(format, of.stamp);
     let mut lost = Vec::new();
     let (mut reported, mut copied_bytes) = (0, 0);
-    for &(place, region_id) in places {
-        let head = of.set.head(place);
+    for place in places {
+        let (head, region_id) = (of.set.head(place.index), place.route.region_id);
         if head.is_lagged {
             lost.push(region_id);
             request_again(state, region_id, head.region, delivered);
-        } else if head.is_snapshot {
+            continue;
+        }
+        let selected = of.selected(place);
+        let (set, index) = selected.as_ref().map_or((of.set, place.index), |set| (set, 0));
+        let head = set.head(index);
+        if head.is_snapshot {
             reported += head.events() as u64;
             let bytes = head.events() * format.row_bytes(head.fixes() > 0);
             if copied_bytes + bytes <= copied_bytes_max {
                 copied_bytes += bytes;
                 state.awaiting.remove(&head.region);
-                snapshots.add(region_id, &of.set.get(place));
-            } else if let Some(snapshot) = of.hold((place, region_id)) {
+                snapshots.add(region_id, &set.get(index));
+            } else if let Some(snapshot) = of.hold(place, selected.as_ref()) {
                 state.awaiting.remove(&head.region);
                 delivered.large.push(snapshot);
             } else {
@@ -182,7 +225,7 @@ fn outgoing(
             }
         } else if !state.awaiting.contains(&head.region) {
             reported += head.events() as u64;
-            let RegionEvents { objects, kinds, fixes, .. } = of.set.get(place);
+            let RegionEvents { objects, kinds, fixes, .. } = set.get(index);
             events.add(EventSlice { region_id, objects, kinds: kinds.as_bytes(), fixes });
         }
     }

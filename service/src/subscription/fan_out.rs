@@ -15,12 +15,13 @@ use shoal_codec::UniversalHash;
 use shoal_engine::{EventSet, RegionId};
 
 use super::coalesce::CoalesceJob;
-use super::delivery::{Delivered, Delivery};
+use super::delivery::{Delivered, Delivery, Place};
 use super::large_snapshot::LargeSnapshot;
 use super::message::EpochStamp;
 use super::session::{Session, SessionEnd};
 use super::sessions::Sessions;
 use crate::limits::{COALESCE_QUEUE_MAX, EVENT_SETS_MAX, SESSION_SWEEP_MS};
+use crate::names::NamePattern;
 
 /// An input from the engine thread; inputs are processed in order.
 #[derive(Debug)]
@@ -34,11 +35,20 @@ pub(crate) enum FanOutInput {
 /// A change of routes.
 #[derive(Debug)]
 pub(crate) enum RouteChange {
-    /// Sends the events of these regions to this session, under the client's numbers of the
-    /// regions.
-    Add(Arc<Session>, Vec<(RegionId, u64)>),
+    /// Sends the events of these regions to this session; replaces earlier routes of the regions.
+    Add(Arc<Session>, Vec<Route>),
     /// These regions were removed.
     Remove(Vec<RegionId>),
+}
+
+/// How the events of a region reach their client.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    pub(crate) region: RegionId,
+    /// The client's number of the region.
+    pub(crate) region_id: u64,
+    /// Selects events by the names of their objects.
+    pub(crate) pattern: Option<Arc<NamePattern>>,
 }
 
 /// The sending end, for the engine thread.
@@ -46,9 +56,9 @@ pub(crate) type FanOutSender = Sender<FanOutInput>;
 
 /// Where the events of a region go.
 #[derive(Debug)]
-struct Route {
+struct Target {
     session: Arc<Session>,
-    region_id: u64,
+    route: Route,
 }
 
 /// See the module documentation.
@@ -56,10 +66,9 @@ struct Route {
 pub(crate) struct FanOut {
     sessions: Arc<Sessions>,
     inputs: Receiver<FanOutInput>,
-    routes: HashMap<RegionId, Route, RegionHashes>,
-    /// For the current cycle and each session: the indices in the event set, with the client's
-    /// numbers of the regions. Kept to reuse the memory.
-    places: HashMap<u64, Vec<(usize, u64)>>,
+    routes: HashMap<RegionId, Target, RegionHashes>,
+    /// The events of the current cycle for each session. Kept to reuse the memory.
+    places: HashMap<u64, Vec<Place>>,
     jobs: Sender<(Arc<Session>, CoalesceJob)>,
     /// Large snapshots to be made ready. The channel has no limit of its own: the answer budget
     /// bounds their number.
@@ -140,8 +149,9 @@ impl FanOut {
     fn route(&mut self, change: RouteChange) {
         match change {
             RouteChange::Add(session, regions) => {
-                for (region, region_id) in regions {
-                    self.routes.insert(region, Route { session: session.clone(), region_id });
+                for route in regions {
+                    let session = session.clone();
+                    self.routes.insert(route.region, Target { session, route });
                 }
             }
             RouteChange::Remove(regions) => {
@@ -154,13 +164,13 @@ impl FanOut {
 
     fn deliver(&mut self, stamp: EpochStamp, set: &Arc<EventSet>) {
         let mut order = Vec::new();
-        for (place, head) in set.heads().enumerate() {
-            let Some(route) = self.routes.get(&head.region) else { continue };
-            let places = self.places.entry(route.session.handle.session).or_default();
+        for (index, head) in set.heads().enumerate() {
+            let Some(Target { session, route }) = self.routes.get(&head.region) else { continue };
+            let places = self.places.entry(session.handle.session).or_default();
             if places.is_empty() {
-                order.push(route.session.clone());
+                order.push(session.clone());
             }
-            places.push((place, route.region_id));
+            places.push(Place { index, route: route.clone() });
         }
         let delivery = Delivery::new(&self.sessions.tools, stamp, set);
         for session in order {

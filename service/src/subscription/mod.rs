@@ -21,13 +21,13 @@ mod session_owner;
 mod session_region;
 mod sessions;
 
-pub(crate) use fan_out::{FanOut, FanOutInput, FanOutSender, RouteChange};
+pub(crate) use fan_out::{FanOut, FanOutInput, FanOutSender, Route, RouteChange};
 pub use handle::{ResumeToken, SessionHandle};
 pub(crate) use message::{EpochStamp, MessageFormat, unnumbered};
 pub(crate) use pending_changes::{PendingBatch, PendingChanges};
 pub use pool::Pool;
 pub(crate) use session::{Attached, Session, SessionEnd, SessionPoll};
 pub(crate) use session_owner::SessionOwner;
-pub(crate) use session_region::{RegionChange, RegionRequest, SettledChange};
+pub(crate) use session_region::{Followed, RegionChange, RegionRequest, SettledChange};
 pub use sessions::SubscriptionDepth;
 pub(crate) use sessions::{SessionTools, Sessions};

@@ -3,10 +3,14 @@
 //! The client chooses the numbers of its regions; the engine's ids are unique in the life of the
 //! fleet, so that events of a removed region are never attributed to another.
 
+use std::sync::Arc;
+
 use shoal_engine::{EventKind, Region, RegionId, Subscription};
 
+use crate::names::NamePattern;
+
 /// A region of a session.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SessionRegion {
     /// Its id in the engine.
     pub(crate) id: RegionId,
@@ -16,16 +20,31 @@ pub(crate) struct SessionRegion {
     pub(crate) wants_move: bool,
     /// Vertices of its polygons.
     pub(crate) vertices: usize,
+    /// Selects its objects by name.
+    pub(crate) pattern: Option<Arc<NamePattern>>,
+}
+
+/// What a client follows: a region with its rules.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    /// The part that the engine evaluates.
+    pub(crate) subscription: Box<Subscription>,
+    /// Whether the client receives a snapshot.
+    pub(crate) snapshot: bool,
+    /// Selects objects by name.
+    pub(crate) pattern: Option<Arc<NamePattern>>,
 }
 
 impl SessionRegion {
-    pub(super) fn new(id: RegionId, subscription: &Subscription, snapshot: bool) -> Self {
+    pub(super) fn new(id: RegionId, followed: &Followed) -> Self {
+        let Followed { subscription, snapshot, pattern } = followed;
+        let (snapshot, pattern) = (*snapshot, pattern.clone());
         let vertices = match &subscription.region {
             Region::Polygon(polygon) => polygon.vertices(),
             Region::Rectangle(_) | Region::Circle(_) => 0,
         };
         let wants_move = subscription.wanted.contains(EventKind::Move);
-        Self { id, snapshot, wants_move, vertices }
+        Self { id, snapshot, wants_move, vertices, pattern }
     }
 }
 
@@ -33,9 +52,9 @@ impl SessionRegion {
 #[derive(Debug)]
 pub(crate) enum RegionRequest {
     /// Adds a region that the session does not have.
-    Add { region_id: u64, subscription: Box<Subscription>, snapshot: bool },
+    Add { region_id: u64, followed: Followed },
     /// Replaces one that it has.
-    Change { region_id: u64, subscription: Box<Subscription>, snapshot: bool },
+    Change { region_id: u64, followed: Followed },
     /// Removes one that it has.
     Remove { region_id: u64 },
 }
@@ -49,7 +68,7 @@ pub(crate) enum RegionChange {
 }
 
 /// A change without its subscription.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum SettledChange {
     Add { region_id: u64, region: SessionRegion },
     Alter { region_id: u64, region: SessionRegion },

@@ -239,7 +239,7 @@ impl Sessions {
     ) -> Result<RegionChange, ServiceError> {
         let unknown = |field| ServiceError::field(field, "the session has no region with this id");
         match request {
-            RegionRequest::Add { region_id, subscription, snapshot } => {
+            RegionRequest::Add { region_id, followed } => {
                 if regions.contains_key(&region_id) {
                     let problem = "the session already has a region with this id";
                     return Err(ServiceError::field("region_id", problem));
@@ -247,22 +247,29 @@ impl Sessions {
                 let (value, limit) = (regions.len() + 1, self.limits.session_regions_max);
                 within("the number of the session's regions", value, limit)?;
                 owner.add_region()?;
-                let region = SessionRegion::new(RegionId(0), &subscription, snapshot);
+                let region = SessionRegion::new(RegionId(0), &followed);
                 let reserved = self.lock().reserve(region, true, &self.limits);
                 let region = reserved.inspect_err(|_| owner.remove_region())?;
-                regions.insert(region_id, region);
+                regions.insert(region_id, region.clone());
+                let subscription = followed.subscription;
                 Ok(RegionChange::Add { region_id, region, subscription })
             }
-            RegionRequest::Change { region_id, subscription, snapshot } => {
-                let id = regions.get(&region_id).ok_or_else(|| unknown("region_id"))?.id;
-                let region = SessionRegion::new(id, &subscription, snapshot);
+            RegionRequest::Change { region_id, followed } => {
+                let known = regions.get_mut(&region_id).ok_or_else(|| unknown("region_id"))?;
+                if known.pattern != followed.pattern && !followed.snapshot {
+                    let problem = "differs from that of the region, which needs `snapshot`";
+                    return Err(ServiceError::field("filter.name_pattern", problem));
+                }
+                let region = SessionRegion::new(known.id, &followed);
                 let region = self.lock().reserve(region, false, &self.limits)?;
+                known.pattern.clone_from(&region.pattern);
+                let subscription = followed.subscription;
                 Ok(RegionChange::Alter { region_id, region, subscription })
             }
             RegionRequest::Remove { region_id } => {
                 let region = regions.remove(&region_id).ok_or_else(|| unknown(""))?;
                 owner.remove_region();
-                self.lock().release(&[region]);
+                self.lock().release(std::slice::from_ref(&region));
                 Ok(RegionChange::Remove { id: region.id })
             }
         }
@@ -271,28 +278,28 @@ impl Sessions {
     /// Completes a change that the engine applied or refused.
     pub(crate) fn settle(&self, session: &Session, change: &SettledChange, is_applied: bool) {
         let mut state = session.lock();
-        match *change {
+        match change {
             SettledChange::Add { region_id, region } if !is_applied => {
                 // If the session was closed meanwhile, it has already released the region.
-                if state.regions.get(&region_id).is_some_and(|known| known.id == region.id) {
-                    state.regions.remove(&region_id);
+                if state.regions.get(region_id).is_some_and(|known| known.id == region.id) {
+                    state.regions.remove(region_id);
                     state.owner.remove_region();
-                    self.lock().release(&[region]);
+                    self.lock().release(std::slice::from_ref(region));
                 }
             }
             SettledChange::Alter { region_id, region } => {
-                let known = state.regions.get_mut(&region_id);
+                let known = state.regions.get_mut(region_id);
                 let mut table = self.lock();
                 match known.filter(|known| known.id == region.id) {
                     Some(known) if is_applied => {
                         table.vertices -= known.vertices;
-                        *known = region;
+                        *known = region.clone();
                     }
                     _ => table.vertices -= region.vertices,
                 }
             }
             // The session no longer has the region, so the client cannot retry. Remove it later.
-            SettledChange::Remove { id } if !is_applied => self.pending.remove([id]),
+            SettledChange::Remove { id } if !is_applied => self.pending.remove([*id]),
             SettledChange::Add { .. } | SettledChange::Remove { .. } => {}
         }
     }

@@ -88,7 +88,7 @@ async fn filters_select_records_by_attribute() {
         (v1::Filter { age_max: Some(millis(999)), ..Default::default() }, vec![3]),
     ];
     for (filter, expected) in cases {
-        let options = v1::QueryOptions { filter: Some(filter), ..Default::default() };
+        let options = v1::QueryOptions { filter: Some(filter.clone()), ..Default::default() };
         assert_eq!(range_query(&server, options).await.objects, expected, "{filter:?}");
     }
 }

@@ -25,6 +25,7 @@ fn valid(id: &str) -> (String, Option<Value>) {
         "report" => ("", Some(row)),
         "removeObjects" => ("", Some(json!({ "objects": [99] }))),
         "getObjects" => ("objects=1", None),
+        "listNames" => ("name_pattern=*", None),
         "range" | "events" => ("circle=0,0,10", None),
         "rangeGeoJson" => ("", Some(polygon)),
         "nearest" => ("x=0&y=0&k=1", None),
@@ -63,6 +64,7 @@ impl Case<'_> {
             (409, id) if is_past(id) && with_history => return None,
             (409, "createFleet") => body = Some(json!({ "name": "default" })),
             (409, "report") => query = "producer=a&batch_seq=7".to_owned(),
+            (200, "listNames") => fleet = "trucks",
             (409, _) | (200 | 201, _) => {}
             (204, "deleteFleet") => fleet = "doomed",
             (400, _) => query = "colour=red".to_owned(),
@@ -145,6 +147,10 @@ async fn each_documented_response_is_produced_and_fits_its_schema() {
     for (server, has_history) in servers.iter().zip([false, true]) {
         let http = server.http1();
         send(&http, "POST", "/v1/fleets", &json!({ "name": "doomed" })).await;
+        let named = json!({ "name": "trucks", "kind": "named" });
+        send(&http, "POST", "/v1/fleets", &named).await;
+        let row = json!({ "object": "truck-42", "time_ms": START_MS, "x": 0, "y": 0 });
+        send(&http, "POST", "/v1/fleets/trucks/objects", &row).await;
         let row = json!({ "object": 1, "time_ms": START_MS, "x": 0, "y": 0, "speed_mps": 1.5 });
         for (case, produced) in cases.iter().zip(&mut produced) {
             send(&http, "POST", "/v1/fleets/default/objects", &row).await;

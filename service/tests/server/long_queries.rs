@@ -102,7 +102,7 @@ async fn long_requests_get_the_answers_of_short_ones() {
         let options = v1::QueryOptions {
             projection: projection.into(),
             limit: 25,
-            filter: Some(filter).filter(|_| round > 0),
+            filter: Some(filter.clone()).filter(|_| round > 0),
             ..Default::default()
         };
         let (_, long) = answers(&mut client, &queries, &options).await;

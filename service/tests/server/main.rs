@@ -44,6 +44,7 @@ mod listings;
 mod log_failures;
 mod long_queries;
 mod model_agreement;
+mod name_patterns;
 mod named_answers;
 mod named_restarts;
 mod names;

@@ -69,6 +69,28 @@ fn every_command_takes_and_shows_names() {
     assert_eq!(drawn.code, 0, "{drawn:?}");
     assert!(fs::read_to_string(svg).unwrap().contains("<title>truck-42</title>"));
 
+    // A pattern selects by name, and the shell leaves it alone if it is quoted.
+    for (line, names) in [
+        ("get --name *truck* --ids", vec!["truck-42"]),
+        ("range --rect -1,0,9,3 --name ??7 --ids", vec!["007"]),
+        ("range --rect -1,0,9,3 --name *7 --ids", vec!["007", "7"]),
+        ("get 007 7 --name 0* --ids", vec!["007"]),
+        ("names *7", vec!["007", "7"]),
+        ("names --limit 3", vec!["../x", "007", "7"]),
+        ("names --after 7 --limit 2", vec!["a,b", "in the middle"]),
+    ] {
+        let code = if line.starts_with("get 007") { 4 } else { 0 };
+        let found = served.run(line).expect(code);
+        assert_eq!(found.lines().collect::<Vec<_>>(), names, "{line}");
+    }
+    let near = served.run("nearest 0,2 -k 9 --name *7 --json").json(0);
+    let names: Vec<_> = near["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
+    assert_eq!(names, ["007", "7"]);
+    let passed = format!("history passed --rect -1,0,3.5,3 --name *2 --ids {ALL}");
+    assert_eq!(served.run(&passed).expect(0), "truck-42\n");
+    let refused = served.run("names \\").refused(2);
+    assert!(refused.contains("name_pattern"), "{refused}");
+
     let watched = served.run("watch --rect -1,0,9,3 --count 8 --format json").expect(0);
     let names: BTreeSet<String> = watched
         .lines()

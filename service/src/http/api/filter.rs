@@ -24,6 +24,11 @@ pub(super) const FILTER: &[Param] = &[
     Param::new("speed_mps", Kind::Interval, "MIN,MAX in metres per second; an empty side is open"),
     Param::new("heading_deg", Kind::Interval, "MIN,MAX in degrees; with MIN > MAX through north"),
     Param::new("altitude_m", Kind::Interval, "MIN,MAX in metres; an empty side is open"),
+    Param::new(
+        "name_pattern",
+        Kind::Text(512),
+        "Of a named fleet: only names that match, as `truck-*`; `?` is one character",
+    ),
 ];
 
 /// The greatest age of a record. Only queries of the current state take it.
@@ -98,6 +103,7 @@ pub(super) fn filter(query: &Query) -> Option<v1::Filter> {
         speed_mps: interval("speed_mps"),
         heading_deg: interval("heading_deg"),
         altitude_m: interval("altitude_m"),
+        name_pattern: query.text("name_pattern").unwrap_or_default().to_owned(),
     };
     (filter != v1::Filter::default()).then_some(filter)
 }

@@ -2,6 +2,8 @@
 
 use axum::response::Response;
 use http::StatusCode;
+use schemars::JsonSchema;
+use serde::Serialize;
 use shoal_engine::limits::{GET_OBJECTS_MAX, NEAREST_MAX};
 use shoal_proto::v1;
 
@@ -11,10 +13,22 @@ use super::filter::options;
 use super::param::{Kind, Param};
 use crate::http::problem::Problem;
 use crate::json::FeatureJson;
+use crate::limits::NAME_PAGE_MAX;
 
 /// Given objects.
 pub(super) const OBJECTS: &[Param] =
     &[Param::new("objects", Kind::Objects(GET_OBJECTS_MAX), "The objects").required()];
+
+/// Pages of names.
+pub(super) const NAMES: &[Param] = &[
+    Param::new(
+        "name_pattern",
+        Kind::Text(512),
+        "Only names that match, as `truck-*`; `?` is one character",
+    ),
+    Param::new("page_size", Kind::Integer(0, NAME_PAGE_MAX as i64), "The most names; 0 for 1,000"),
+    Param::new("page_token", Kind::Text(256), "next_page_token of the page before"),
+];
 
 /// The point of a search.
 pub(super) const POINT: &[Param] = &[
@@ -51,6 +65,42 @@ pub(super) async fn get_one(call: Call) -> Result<Response, Problem> {
     };
     let feature = FeatureJson::new(&row, header.clock_ms);
     json(StatusCode::OK, &feature, &header.headers())
+}
+
+/// A page of names.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Names")]
+pub(super) struct NamesJson {
+    /// Ascending by their bytes in UTF-8.
+    names: Vec<NameJson>,
+    /// Continues after this page; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_page_token: Option<String>,
+}
+
+/// A name.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Name")]
+struct NameJson {
+    name: String,
+    /// The number that orders listings.
+    object: String,
+}
+
+pub(super) async fn names(call: Call) -> Result<Response, Problem> {
+    let text = |name| call.query.text(name).unwrap_or_default().to_owned();
+    let request = v1::ListNamesRequest {
+        fleet: call.fleet.clone(),
+        name_pattern: text("name_pattern"),
+        page_size: call.query.integer("page_size").unwrap_or(0) as i32,
+        page_token: text("page_token"),
+    };
+    let reply = call.queries().list_names(call.request(request)).await;
+    let page = reply.map_err(|status| call.problem(status))?.into_inner();
+    let names = page.names.into_iter().zip(page.objects);
+    let names = names.map(|(name, object)| NameJson { name, object: object.to_string() });
+    let next_page_token = Some(page.next_page_token).filter(|token| !token.is_empty());
+    json(StatusCode::OK, &NamesJson { names: names.collect(), next_page_token }, &[])
 }
 
 pub(super) async fn range(mut call: Call) -> Result<Response, Problem> {

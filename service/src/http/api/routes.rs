@@ -17,7 +17,7 @@ use super::fleets::{self, NewFleet, PAGES};
 use super::geometry::{REGION, RegionDocument};
 use super::histories::{self, EVERY, MOMENT, PASSED};
 use super::param::{Param, Query, object};
-use super::queries::{self, OBJECTS, POINT};
+use super::queries::{self, NAMES, NamesJson, OBJECTS, POINT};
 use super::reports::{
     self, DURABILITY, MEASURES, NDJSON, NUMBER, Removal, RemovedJson, ReportJson,
 };
@@ -136,6 +136,16 @@ pub(super) const ROUTES: &[Route] = &[
         answer: document!(RemovedJson),
         headers: &[("Shoal-Token", "See the member `token`")],
         handler: handler!(reports::clear),
+        ..PLAIN
+    },
+    Route {
+        path: "/v1/fleets/{fleet}/names",
+        id: "listNames",
+        about: "Lists the names of a named fleet",
+        query: &[NAMES, TIMEOUT],
+        answer: document!(NamesJson),
+        refusals: &[WRONG, UNKNOWN],
+        handler: handler!(queries::names),
         ..PLAIN
     },
     Route {

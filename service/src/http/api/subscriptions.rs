@@ -157,6 +157,10 @@ struct FilterJson {
     speed_mps: Option<[Option<f64>; 2]>,
     heading_deg: Option<[Option<f64>; 2]>,
     altitude_m: Option<[Option<f64>; 2]>,
+    /// Of a named fleet: only names that match, as `truck-*`.
+    #[serde(default)]
+    #[schemars(length(max = 512))]
+    name_pattern: String,
 }
 
 macro_rules! words {
@@ -198,6 +202,7 @@ impl From<FilterJson> for v1::Filter {
             speed_mps: interval(filter.speed_mps),
             heading_deg: interval(filter.heading_deg),
             altitude_m: interval(filter.altitude_m),
+            name_pattern: filter.name_pattern,
         }
     }
 }

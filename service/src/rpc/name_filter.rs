@@ -1,0 +1,131 @@
+//! The part of a filter that selects objects by name.
+
+use std::sync::Arc;
+
+use shoal_proto::v1;
+
+use super::service_context::ServiceContext;
+use crate::error::ServiceError;
+use crate::fleet::Fleet;
+use crate::names::{NamePattern, NameReader};
+use crate::shares::Requester;
+
+/// Field of a filter with the pattern.
+const FIELD: &str = "name_pattern";
+
+/// A pattern and the fleet whose names it is for.
+#[derive(Clone, Debug)]
+pub(super) struct NameFilter {
+    fleet: Arc<Fleet>,
+    pattern: Arc<NamePattern>,
+}
+
+/// Tests objects, while no name is added or removed.
+#[derive(Debug)]
+pub(super) struct Matcher<'a> {
+    pattern: &'a NamePattern,
+    names: Option<NameReader<'a>>,
+}
+
+impl Matcher<'_> {
+    /// Whether the name of an object matches.
+    #[inline]
+    pub(super) fn matches(&self, object: u64) -> bool {
+        let name = self.names.as_ref().and_then(|names| names.name(object));
+        name.is_some_and(|name| self.pattern.matches(name))
+    }
+}
+
+/// The pattern of a filter, if it has one.
+///
+/// # Errors
+/// [`ServiceError::Field`] for a wrong pattern, and for one in a numeric fleet. The path is relative
+/// to the filter.
+pub(super) fn pattern(
+    fleet: &Fleet,
+    sent: Option<&v1::Filter>,
+) -> Result<Option<Arc<NamePattern>>, ServiceError> {
+    let Some(text) = sent.map(|sent| &sent.name_pattern).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    fleet.names_for(FIELD)?;
+    Ok(parsed(text)?.map(Arc::new))
+}
+
+/// The pattern with this text; `None` for an empty one.
+///
+/// # Errors
+/// [`ServiceError::Field`].
+pub(super) fn parsed(text: &str) -> Result<Option<NamePattern>, ServiceError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    NamePattern::parse(text).map(Some).map_err(|why| ServiceError::field(FIELD, why))
+}
+
+impl NameFilter {
+    /// The part of a filter that selects by name, if it has one.
+    ///
+    /// # Errors
+    /// As [`pattern`].
+    pub(super) fn new(
+        fleet: &Arc<Fleet>,
+        sent: Option<&v1::Filter>,
+    ) -> Result<Option<Self>, ServiceError> {
+        let pattern = pattern(fleet, sent)?;
+        Ok(pattern.map(|pattern| Self { fleet: fleet.clone(), pattern }))
+    }
+
+    pub(super) fn reader(&self) -> Matcher<'_> {
+        Matcher { pattern: &self.pattern, names: self.fleet.names().map(|names| names.reader()) }
+    }
+
+    /// Searches the names of the numbers from `found.next` on, in turns with the work of other
+    /// clients, until more than `count_max` match.
+    ///
+    /// # Errors
+    /// [`ServiceError::ShuttingDown`].
+    pub(super) async fn search(
+        &self,
+        context: &ServiceContext,
+        client: Requester,
+        mut found: FoundNames,
+        count_max: usize,
+    ) -> Result<FoundNames, ServiceError> {
+        loop {
+            let (filter, before) = (self.clone(), found.next);
+            let turn = move || {
+                for _ in 0..SCANS_OF_A_TURN {
+                    let Some(names) = filter.fleet.names() else { break };
+                    let (first, objects) = (found.next, &mut found.objects);
+                    found.next = names.find_matching(&filter.pattern, first, objects);
+                    if objects.len() > count_max {
+                        break;
+                    }
+                }
+                found
+            };
+            found = context.workers.run(client, turn).await?;
+            if found.next == before || found.objects.len() > count_max {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// Objects of the numbers below `next` whose names match, ascending.
+#[derive(Clone, Debug)]
+pub(super) struct FoundNames {
+    pub(super) objects: Vec<u64>,
+    /// The names of the numbers from this one on are not searched yet.
+    pub(super) next: u64,
+}
+
+impl Default for FoundNames {
+    fn default() -> Self {
+        Self { objects: Vec::new(), next: 1 }
+    }
+}
+
+/// Times that a turn takes the lock of the names; a turn lasts some milliseconds.
+pub(super) const SCANS_OF_A_TURN: usize = 16;
