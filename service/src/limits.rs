@@ -77,10 +77,10 @@ pub const FLEET_PAGE_DEFAULT: usize = 100;
 pub const FLEET_PAGE_MAX: usize = 1_000;
 /// Names of a page if the request does not state a number.
 pub const NAME_PAGE_DEFAULT: usize = 1_000;
-/// Maximum number of names in a page: about a megabyte of the longest names.
-pub const NAME_PAGE_MAX: usize = 4_096;
-/// Numbers that one request translates to names: two megabytes of the longest names.
-pub const NAMES_ASKED_MAX: usize = 8_192;
+/// Maximum number of names in a page: half a megabyte of the longest names.
+pub const NAME_PAGE_MAX: usize = 2_000;
+/// Numbers that one request translates to names: a megabyte of the longest names.
+pub const NAMES_ASKED_MAX: usize = 4_000;
 /// Most that `fleets_max` may be: a token holds one epoch of each fleet.
 pub const FLEETS_MAX: usize = 63;
 /// Messages of this many bytes and more are charged to the message budget; smaller ones fit the

@@ -1,4 +1,4 @@
-//! `shoal names`: lists the names of a named fleet, ascending, one a line.
+//! `shoal names`: lists the names of a named fleet, one a line, in the order of their numbers.
 
 use std::io::Write as _;
 
@@ -13,12 +13,12 @@ use super::output::stdout;
 /// Flags of `shoal names`.
 #[derive(Args, Debug)]
 pub struct NamesArgs {
-    /// Only names that match: * stands for any characters, ? for one, and \\ before a character for
+    /// Only names that match: * stands for any characters, ? for one, and \ before a character for
     /// that character
     pub pattern: Option<String>,
-    /// Only names after this one, to continue a list
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
-    pub after: String,
+    /// Only names of objects with a greater number, which --json shows: continues a list
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true)]
+    pub after: u64,
     /// Most names to list
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
@@ -35,28 +35,28 @@ pub struct NamesArgs {
 /// Those of the server and of writing.
 pub async fn run(client: &Client, args: &NamesArgs) -> Result<Exit, CliError> {
     let mut out = stdout();
-    let (mut left, mut page_token) = (args.limit.unwrap_or(usize::MAX), args.after.clone());
+    let (mut left, mut after_object) = (args.limit.unwrap_or(usize::MAX), args.after);
     while left > 0 {
         let page = client
             .list_names(v1::ListNamesRequest {
                 fleet: args.fleet.fleet.clone(),
                 name_pattern: args.pattern.clone().unwrap_or_default(),
-                page_size: i32::try_from(left).unwrap_or(i32::MAX),
-                page_token,
+                page_size: u32::try_from(left).unwrap_or(u32::MAX),
+                after_object,
             })
             .await?;
         left -= page.names.len().min(left);
         for (name, object) in page.names.iter().zip(page.objects) {
+            after_object = object;
             if args.json {
                 writeln!(out, "{}", json!({ "name": name, "object": object.to_string() }))?;
             } else {
                 writeln!(out, "{name}")?;
             }
         }
-        if page.next_page_token.is_empty() {
+        if !page.has_more {
             break;
         }
-        page_token = page.next_page_token;
     }
     out.flush()?;
     Ok(Exit::Done)

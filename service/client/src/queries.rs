@@ -10,7 +10,7 @@ use crate::error::Error;
 
 /// Maximum number of names, or of object numbers, in one request: also the longest names fit the
 /// limits of messages.
-const NAMES_MAX: usize = 8_192;
+const NAMES_MAX: usize = 4_000;
 
 impl Client {
     /// Returns the given objects that exist.
@@ -48,7 +48,7 @@ impl Client {
         self.call(self.query_service().count_regions(self.request(request))).await
     }
 
-    /// The numbers of names in a named fleet; 0 for a name that it does not have. More than 8,192
+    /// The numbers of names in a named fleet; 0 for a name that it does not have. More than 4,000
     /// names take several requests.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Client {
         Ok(numbers)
     }
 
-    /// The names of numbers in a named fleet; empty for a number without one. More than 8,192
+    /// The names of numbers in a named fleet; empty for a number without one. More than 4,000
     /// numbers take several requests.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl Client {
         Ok(names)
     }
 
-    /// A page of the names of a named fleet, ascending; `next_page_token` continues it.
+    /// A page of the names of a named fleet, ascending by number; `after_object` continues a list.
     ///
     /// # Errors
     /// Those of `QueryService.ListNames`.

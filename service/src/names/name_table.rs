@@ -23,8 +23,8 @@ const NUMBERS_SKIPPED_MAX: u64 = 1 << 24;
 /// Bytes of the key and the length of a name in a message.
 const FIELD_HEAD_BYTES: usize = 3;
 
-/// Names that are tested against a pattern while the lock is held: well below a millisecond.
-const SCANNED_AT_ONCE: u64 = 1 << 14;
+/// Names that are tested against a pattern while the lock is held: a fraction of a millisecond.
+const SCANNED_AT_ONCE: u64 = 1 << 13;
 
 /// Names that are looked up together.
 const GROUP: usize = 32;
@@ -282,6 +282,24 @@ impl NameTable {
             }
         }
         end + 1
+    }
+
+    /// Calls `each` for every object, with its place and whether its name matches. Names can be
+    /// added meanwhile.
+    pub(crate) fn test(
+        &self,
+        pattern: &NamePattern,
+        objects: impl IntoIterator<Item = u64>,
+        mut each: impl FnMut(usize, bool),
+    ) {
+        let mut objects = objects.into_iter().enumerate();
+        loop {
+            let names = self.shared();
+            for _ in 0..SCANNED_AT_ONCE {
+                let Some((place, object)) = objects.next() else { return };
+                each(place, names.texts.name(object).is_some_and(|name| pattern.matches(name)));
+            }
+        }
     }
 
     /// Returns a reader of names by number. While it exists, no name can be added or removed.

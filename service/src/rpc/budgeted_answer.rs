@@ -10,7 +10,7 @@ use std::time::Instant;
 use shoal_engine::{Projection, Query, QueryKind, RowLimit};
 
 use super::deadline::Deadline;
-use super::name_sieve::NameSieve;
+use super::name_sieve::{NameSieve, Sieved};
 use super::query_context::QueryContext;
 use super::service_context::ServiceContext;
 use crate::access::MeteredQuota;
@@ -68,13 +68,29 @@ async fn run_by_name(
         return run(context, query_context, queries, deadline, patient).await;
     };
     let mut sieve = NameSieve::new(filter, query_context.fleet.space(), queries);
+    let client = query_context.client;
     loop {
         let asked = run(context, query_context, sieve.asked(), deadline, patient).await?;
         let BudgetedAnswer { answered, _room: mut room } = asked;
-        if let Some(page) = sieve.answers(context, query_context.client, &answered).await? {
-            let answered = answered.with_page(page);
-            room.shrink(answered.bytes());
-            return Ok(BudgetedAnswer { answered, _room: room });
+        let work = move || {
+            let sieved = sieve.sieve(&answered);
+            (sieve, answered, sieved)
+        };
+        let (back, answered, sieved) = context.workers.run(client, work).await?;
+        sieve = back;
+        match sieved {
+            Sieved::Whole(page) => {
+                let answered = answered.with_page(page);
+                room.shrink(answered.bytes());
+                return Ok(BudgetedAnswer { answered, _room: room });
+            }
+            Sieved::Again { needs_search } => {
+                // The memory is released before the search, and before more is requested.
+                drop((answered, room));
+                if needs_search {
+                    sieve.search(context, client).await?;
+                }
+            }
         }
     }
 }
@@ -136,7 +152,10 @@ fn rows_max(query: &Query) -> u64 {
     };
     match query.projection {
         Projection::Count => 0,
-        Projection::Ids | Projection::Fixes => query.limit.map_or(kind, |it| it.returned(kind)),
+        Projection::Ids | Projection::Fixes => match query.limit {
+            None => kind,
+            Some(RowLimit::First(limit) | RowLimit::AllOrNone(limit)) => kind.min(limit),
+        },
     }
 }
 
@@ -183,7 +202,11 @@ fn capped(queries: &[Query], caps: &[u64]) -> Vec<Query> {
 /// Rows that each query returns without its cap.
 fn wanted_rows(queries: &[Query], answered: &JobAnswers) -> Vec<u64> {
     let wanted = queries.iter().zip(answered.iter());
-    wanted.map(|(query, answer)| answer.total.min(rows_max(query))).collect()
+    let wanted = wanted.map(|(query, answer)| match query.limit {
+        Some(RowLimit::AllOrNone(limit)) if answer.total > limit => 0,
+        _ => answer.total.min(rows_max(query)),
+    });
+    wanted.collect()
 }
 
 /// A little more than `wanted`, because the fleet may grow until the next attempt.
@@ -238,5 +261,12 @@ mod tests {
         let beyond = capped(&[range(Projection::Fixes, Some(100_000))], &[50_000]);
         assert_eq!(beyond[0].limit, Some(RowLimit::AllOrNone(50_000)));
         assert_eq!(with_margin(&queries, &[10, 0, 800]), [10, 0, 964]);
+        // A query that wants all rows or none needs memory for its rows.
+        let all =
+            Query { limit: Some(RowLimit::AllOrNone(1 << 16)), ..range(Projection::Fixes, None) };
+        let many = vec![all; 4096];
+        let caps = probe_caps(&many, PROBE_BYTES_MAX);
+        assert!(caps[0] > 0 && caps.iter().sum::<u64>() * row_bytes(&many[0]) <= PROBE_BYTES_MAX);
+        assert_eq!(capped(&many, &caps)[0].limit, Some(RowLimit::AllOrNone(caps[0])));
     }
 }

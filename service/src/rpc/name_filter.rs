@@ -7,7 +7,7 @@ use shoal_proto::v1;
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
-use crate::names::{NamePattern, NameReader};
+use crate::names::NamePattern;
 use crate::shares::Requester;
 
 /// Field of a filter with the pattern.
@@ -18,22 +18,6 @@ const FIELD: &str = "name_pattern";
 pub(super) struct NameFilter {
     fleet: Arc<Fleet>,
     pattern: Arc<NamePattern>,
-}
-
-/// Tests objects, while no name is added or removed.
-#[derive(Debug)]
-pub(super) struct Matcher<'a> {
-    pattern: &'a NamePattern,
-    names: Option<NameReader<'a>>,
-}
-
-impl Matcher<'_> {
-    /// Whether the name of an object matches.
-    #[inline]
-    pub(super) fn matches(&self, object: u64) -> bool {
-        let name = self.names.as_ref().and_then(|names| names.name(object));
-        name.is_some_and(|name| self.pattern.matches(name))
-    }
 }
 
 /// The pattern of a filter, if it has one.
@@ -76,8 +60,58 @@ impl NameFilter {
         Ok(pattern.map(|pattern| Self { fleet: fleet.clone(), pattern }))
     }
 
-    pub(super) fn reader(&self) -> Matcher<'_> {
-        Matcher { pattern: &self.pattern, names: self.fleet.names().map(|names| names.reader()) }
+    /// A filter with this pattern alone.
+    pub(super) fn of(fleet: Arc<Fleet>, pattern: NamePattern) -> Self {
+        Self { fleet, pattern: Arc::new(pattern) }
+    }
+
+    fn test(&self, objects: impl IntoIterator<Item = u64>, each: impl FnMut(usize, bool)) {
+        // Only named fleets have a filter.
+        if let Some(names) = self.fleet.names() {
+            names.test(&self.pattern, objects, each);
+        }
+    }
+
+    /// The places of the objects whose names match.
+    pub(super) fn matching(&self, objects: &[u64]) -> Vec<u32> {
+        let mut places = Vec::new();
+        self.test(objects.iter().copied(), |place, is_match| {
+            if is_match {
+                places.push(place as u32);
+            }
+        });
+        places
+    }
+
+    /// Keeps the objects whose names match.
+    pub(super) fn retain(&self, objects: &mut Vec<u64>) {
+        let matching = self.matching(objects);
+        *objects = matching.into_iter().map(|place| objects[place as usize]).collect();
+    }
+
+    /// Whether the name of an object matches.
+    pub(super) fn matches(&self, object: u64) -> bool {
+        !self.matching(&[object]).is_empty()
+    }
+
+    /// Clears the flags of objects whose names do not match.
+    pub(super) fn select(&self, objects: &[u64], flags: &mut [bool]) {
+        let set: Vec<usize> = (0..flags.len()).filter(|place| flags[*place]).collect();
+        let selected = set.iter().map(|place| objects[*place]);
+        self.test(selected, |at, is_match| flags[set[at]] = is_match);
+    }
+
+    /// Searches the names that were added since the last search. Returns whether any matches.
+    pub(super) fn catch_up(&self, found: &mut FoundNames, count_max: usize) -> bool {
+        let known = found.objects.len();
+        while let Some(names) = self.fleet.names() {
+            let next = names.find_matching(&self.pattern, found.next, &mut found.objects);
+            if next == found.next || found.objects.len() > count_max {
+                break;
+            }
+            found.next = next;
+        }
+        found.objects.len() > known
     }
 
     /// Searches the names of the numbers from `found.next` on, in turns with the work of other
@@ -128,4 +162,4 @@ impl Default for FoundNames {
 }
 
 /// Times that a turn takes the lock of the names; a turn lasts some milliseconds.
-pub(super) const SCANS_OF_A_TURN: usize = 16;
+const SCANS_OF_A_TURN: usize = 16;

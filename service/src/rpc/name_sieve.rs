@@ -4,12 +4,15 @@
 //! tested afterwards. If there are too many, the names of the fleet are searched first: for few
 //! matches the engine is asked for these objects, and their positions are tested. A nearest query
 //! asks for the most neighbours that the engine returns; if too few of them match, it proceeds in
-//! the same way. All queries of a request are asked again together, so that they see one epoch.
+//! the same way, and for many matches it asks for all objects of circles that grow. All queries of
+//! a request are asked again together, so that they see one epoch.
 
 use shoal_codec::FixRow;
 use shoal_engine::limits::{GET_OBJECTS_MAX, NEAREST_MAX};
 use shoal_engine::query::{AnswerHead, AnswerPage};
-use shoal_engine::{Answer, Circle, Projection, Query, QueryKind, Ranker, Region, RowLimit, Space};
+use shoal_engine::{
+    Answer, Circle, Filter, Projection, Query, QueryKind, Ranker, Region, RowLimit, Space,
+};
 
 use super::name_filter::{FoundNames, NameFilter};
 use super::service_context::ServiceContext;
@@ -19,7 +22,6 @@ use crate::shares::Requester;
 
 /// Objects of a region that are tested by name before the names of the fleet are searched.
 const TESTED_MAX: u64 = 1 << 16;
-
 /// How often the members are asked for, while names are added that match.
 const ATTEMPTS_MAX: u32 = 4;
 
@@ -30,22 +32,55 @@ enum Way {
     Exact,
     /// The engine answers without the pattern; at most [`TESTED_MAX`] objects of a region.
     Probe,
-    /// The engine is asked for all objects that match, whose positions are tested.
-    Members,
-    /// As [`Way::Probe`] for any number of objects.
+    /// The positions of all objects that match are tested; one query asks for them for all. The
+    /// rank of the farthest neighbour that was tested by name, for a nearest query.
+    Members(u64),
+    /// As [`Way::Probe`] for any number of objects of a region.
     All,
+    /// All objects of a circle of this rank around the point are ranked.
+    Around(u64),
 }
 
 /// The queries of a request and how they are asked.
 #[derive(Debug)]
 pub(super) struct NameSieve {
     filter: NameFilter,
+    conditions: Option<Box<Filter>>,
     space: Space,
     queries: Vec<(Query, Way)>,
     /// The objects that match, as far as the names are searched.
     members: FoundNames,
-    /// How often queries were asked for the members.
     attempts: u32,
+}
+
+impl Way {
+    fn asks_members(self) -> bool {
+        matches!(self, Self::Members(_))
+    }
+}
+
+/// Asks for the objects at up to twice the distance of a rank.
+fn farther(space: &Space, rank: u64, rank_max: u64) -> Way {
+    let distance_m = 2.0 * space.distance_m(rank);
+    Way::Around(space.rank_within(distance_m).max(rank.saturating_add(1)).min(rank_max))
+}
+
+/// What an engine's answer is worth.
+#[derive(Debug)]
+pub(super) enum Sieved {
+    /// The answers.
+    Whole(AnswerPage),
+    /// Some queries must be asked in another way; the names must be searched before if this is
+    /// true.
+    Again { needs_search: bool },
+}
+
+/// The rows of an engine's answer that are rows of the answer to a query.
+#[derive(Debug, Default)]
+struct Picked {
+    rows: Vec<u32>,
+    /// Their ranks, if the engine's answer has none.
+    ranks: Option<Vec<u64>>,
 }
 
 impl NameSieve {
@@ -54,22 +89,33 @@ impl NameSieve {
             QueryKind::Get(_) => Way::Exact,
             QueryKind::Range(_) | QueryKind::Nearest { .. } => Way::Probe,
         };
+        // All queries of a request have the same filter.
+        let conditions = queries.first().and_then(|query| query.filter.clone());
         let queries = queries.into_iter().map(|query| (way(&query), query));
         let queries = queries.map(|(way, query)| (query, way)).collect();
-        Self { filter, space: *space, queries, members: FoundNames::default(), attempts: 0 }
+        let members = FoundNames::default();
+        Self { filter, conditions, space: *space, queries, members, attempts: 0 }
     }
 
-    /// The queries for the engine.
+    /// The queries for the engine: those that are not answered by the members, then the query for
+    /// the members if any is.
     pub(super) fn asked(&self) -> Vec<Query> {
-        self.queries.iter().map(|(query, way)| self.asked_one(query, *way)).collect()
+        let asked = self.queries.iter().filter(|(_, way)| !way.asks_members());
+        let mut asked: Vec<_> = asked.map(|(query, way)| self.asked_one(query, *way)).collect();
+        if asked.len() < self.queries.len() {
+            let kind = QueryKind::Get(self.members.objects.clone());
+            let (filter, projection) = (self.conditions.clone(), Projection::Fixes);
+            asked.push(Query { kind, filter, projection, limit: None });
+        }
+        asked
     }
 
     fn asked_one(&self, query: &Query, way: Way) -> Query {
-        let with_rows = |projection| match projection {
+        let projection = match query.projection {
             Projection::Count => Projection::Ids,
             projection => projection,
         };
-        let asked = Query { projection: with_rows(query.projection), limit: None, ..query.clone() };
+        let asked = Query { projection, limit: None, ..query.clone() };
         match (way, &query.kind) {
             (Way::Exact, _) => query.clone(),
             (Way::Probe, QueryKind::Nearest { x, y, rank_max, .. }) => {
@@ -77,16 +123,12 @@ impl NameSieve {
                 Query { kind: QueryKind::Nearest { x, y, k, rank_max }, ..asked }
             }
             (Way::Probe, _) => Query { limit: Some(RowLimit::AllOrNone(TESTED_MAX)), ..asked },
-            (Way::Members, _) => {
-                let objects = self.members.objects.clone();
-                Query { kind: QueryKind::Get(objects), projection: Projection::Fixes, ..asked }
-            }
-            (Way::All, QueryKind::Nearest { x, y, rank_max, .. }) => {
-                let circle = Circle::reaching(&self.space, &self.ranker(*x, *y), *rank_max);
+            (Way::Around(rank), QueryKind::Nearest { x, y, .. }) => {
+                let circle = Circle::reaching(&self.space, &self.ranker(*x, *y), rank);
                 let kind = QueryKind::Range(Region::Circle(Box::new(circle)));
                 Query { kind, projection: Projection::Fixes, ..asked }
             }
-            (Way::All, _) => asked,
+            (Way::Around(_) | Way::All | Way::Members(_), _) => asked,
         }
     }
 
@@ -94,155 +136,148 @@ impl NameSieve {
         Ranker::new(&self.space, x, y)
     }
 
-    /// Makes the answers to the queries from what the engine answered; `None` if some must be asked
-    /// in another way, which the next call of [`NameSieve::asked`] gives.
-    pub(super) async fn answers(
+    /// Makes the answers to the queries from what the engine answered to [`NameSieve::asked`].
+    pub(super) fn sieve(&mut self, answered: &JobAnswers) -> Sieved {
+        let mut page = AnswerPage::default();
+        let mut open = Vec::new();
+        let members = answered.iter().last();
+        let mut answers = answered.iter();
+        for at in 0..self.queries.len() {
+            let (query, way) = &self.queries[at];
+            let answer = if way.asks_members() { members } else { answers.next() };
+            let Some(answer) = answer else { break };
+            match self.pick(query, *way, &answer) {
+                Ok(None) => add(&mut page, &answer),
+                Ok(Some(picked)) => add_picked(&mut page, query, &answer, &picked),
+                Err(way) => open.push((at, way)),
+            }
+        }
+        // The answer may have objects whose names were added after the search.
+        let by_members = self.queries.iter().any(|(_, way)| way.asks_members());
+        let has_new = by_members && self.filter.catch_up(&mut self.members, GET_OBJECTS_MAX);
+        if open.is_empty() && !has_new {
+            return Sieved::Whole(page);
+        }
+        self.attempts += u32::from(has_new);
+        let needs_search = open.iter().any(|(_, way)| way.asks_members());
+        open.into_iter().for_each(|(at, way)| self.queries[at].1 = way);
+        self.settle_ways();
+        Sieved::Again { needs_search }
+    }
+
+    /// Searches the names of the fleet.
+    ///
+    /// # Errors
+    /// [`ServiceError::ShuttingDown`].
+    pub(super) async fn search(
         &mut self,
         context: &ServiceContext,
         client: Requester,
-        answered: &JobAnswers,
-    ) -> Result<Option<AnswerPage>, ServiceError> {
-        let mut page = AnswerPage::default();
-        let mut open = Vec::new();
-        {
-            let names = self.filter.reader();
-            for (at, ((query, way), answer)) in self.queries.iter().zip(answered.iter()).enumerate()
-            {
-                let found = Found::of(&answer);
-                let is_match = |row: &Row| names.matches(row.object);
-                let found = match (way, &query.kind) {
-                    (Way::Exact, _) => {
-                        page.add(&answer);
-                        continue;
-                    }
-                    (Way::Probe, QueryKind::Range(_)) if answer.total > TESTED_MAX => {
-                        open.push(at);
-                        continue;
-                    }
-                    (Way::Probe | Way::All, QueryKind::Range(_)) => {
-                        found.filter(is_match).collect()
-                    }
-                    (Way::Probe, QueryKind::Nearest { k, .. }) => {
-                        let rows: Vec<_> = found.filter(is_match).take(*k as usize).collect();
-                        if rows.len() < *k as usize && answer.total >= NEAREST_MAX as u64 {
-                            open.push(at);
-                        }
-                        rows
-                    }
-                    (Way::Members, QueryKind::Range(region)) => {
-                        found.filter(|row| row.lies_in(region)).collect()
-                    }
-                    (Way::Members | Way::All, QueryKind::Nearest { x, y, k, rank_max }) => {
-                        let ranker = self.ranker(*x, *y);
-                        let mut rows: Vec<_> = found
-                            .filter(is_match)
-                            .filter_map(|row| row.ranked(&ranker))
-                            .filter(|row| row.rank.is_some_and(|rank| rank <= *rank_max))
-                            .collect();
-                        rows.sort_unstable_by_key(|row| (row.rank, row.object));
-                        rows.truncate(*k as usize);
-                        rows
-                    }
-                    (_, QueryKind::Get(_)) => Vec::new(),
-                };
-                page.add_rows(query, &found);
-            }
-        }
-        // Names that were added since the search may be in the answer.
-        let by_members = |(_, way): &(Query, Way)| *way == Way::Members;
-        let asks_members = self.queries.iter().any(by_members);
-        if open.is_empty() && !asks_members {
-            return Ok(Some(page));
-        }
-        let known = self.members.objects.len();
+    ) -> Result<(), ServiceError> {
         let members = std::mem::take(&mut self.members);
         self.members = self.filter.search(context, client, members, GET_OBJECTS_MAX).await?;
-        let count = self.members.objects.len();
-        if open.is_empty() && count == known {
-            return Ok(Some(page));
+        self.settle_ways();
+        Ok(())
+    }
+
+    /// Asks no more for the members if they are too many, or if names are added all the time.
+    fn settle_ways(&mut self) {
+        if self.members.objects.len() <= GET_OBJECTS_MAX && self.attempts <= ATTEMPTS_MAX {
+            return;
         }
-        self.attempts += 1;
-        let are_few = count <= GET_OBJECTS_MAX && self.attempts <= ATTEMPTS_MAX;
-        let way = if are_few { Way::Members } else { Way::All };
-        for (at, query) in self.queries.iter_mut().enumerate() {
-            if open.contains(&at) || by_members(query) {
-                query.1 = way;
+        for (query, way) in &mut self.queries {
+            if let Way::Members(reach) = *way {
+                *way = match query.kind {
+                    QueryKind::Nearest { rank_max, .. } => farther(&self.space, reach, rank_max),
+                    QueryKind::Get(_) | QueryKind::Range(_) => Way::All,
+                };
             }
         }
-        Ok(None)
+    }
+
+    /// The rows of an answer that are those of the query; `None` for all. `Err` is another way to
+    /// ask.
+    fn pick(&self, query: &Query, way: Way, answer: &Answer<'_>) -> Result<Option<Picked>, Way> {
+        let matching = || self.filter.matching(answer.objects);
+        match (way, &query.kind) {
+            (Way::Exact, _) | (_, QueryKind::Get(_)) => Ok(None),
+            (Way::Probe, QueryKind::Range(_)) if answer.total > TESTED_MAX => Err(Way::Members(0)),
+            (Way::Members(_), QueryKind::Range(region)) => {
+                let is_inside = |fix: &FixRow| region.contains(fix.x, fix.y);
+                let rows = (0..).zip(answer.fixes).filter(|(_, fix)| is_inside(fix));
+                Ok(Some(Picked { rows: rows.map(|(row, _)| row).collect(), ranks: None }))
+            }
+            (_, QueryKind::Range(_)) => Ok(Some(Picked { rows: matching(), ranks: None })),
+            (Way::Probe, QueryKind::Nearest { k, .. }) => {
+                let mut rows = matching();
+                rows.truncate(*k as usize);
+                if rows.len() < *k as usize && answer.total >= NEAREST_MAX as u64 {
+                    return Err(Way::Members(answer.ranks.last().copied().unwrap_or(0)));
+                }
+                Ok(Some(Picked { rows, ranks: None }))
+            }
+            (_, QueryKind::Nearest { x, y, k, rank_max }) => {
+                let ranker = self.ranker(*x, *y);
+                let reach = if let Way::Around(reach) = way { reach } else { *rank_max };
+                let mut ranked: Vec<(u64, u64, u32)> = matching()
+                    .into_iter()
+                    .filter_map(|row| {
+                        let fix = answer.fixes.get(row as usize)?;
+                        Some((ranker.rank(fix.x, fix.y), answer.objects[row as usize], row))
+                    })
+                    .filter(|(rank, ..)| *rank <= reach.min(*rank_max))
+                    .collect();
+                if ranked.len() < *k as usize && reach < *rank_max {
+                    return Err(farther(&self.space, reach, *rank_max));
+                }
+                ranked.sort_unstable();
+                ranked.truncate(*k as usize);
+                let rows = ranked.iter().map(|(.., row)| *row).collect();
+                let ranks = Some(ranked.into_iter().map(|(rank, ..)| rank).collect());
+                Ok(Some(Picked { rows, ranks }))
+            }
+        }
     }
 }
 
-/// A row of an answer.
-#[derive(Clone, Copy)]
-struct Row<'a> {
-    object: u64,
-    fix: Option<&'a FixRow>,
-    rank: Option<u64>,
+/// Adds an answer as it is.
+fn add(page: &mut AnswerPage, answer: &Answer<'_>) {
+    let place = |before: usize, rows: usize| (before, before + rows);
+    page.heads.push(AnswerHead {
+        total: answer.total,
+        truncated: answer.truncated,
+        objects: place(page.objects.len(), answer.objects.len()),
+        fixes: place(page.fixes.len(), answer.fixes.len()),
+        ranks: place(page.ranks.len(), answer.ranks.len()),
+    });
+    page.objects.extend_from_slice(answer.objects);
+    page.fixes.extend_from_slice(answer.fixes);
+    page.ranks.extend_from_slice(answer.ranks);
 }
 
-impl Row<'_> {
-    fn lies_in(&self, region: &Region) -> bool {
-        self.fix.is_some_and(|fix| region.contains(fix.x, fix.y))
+/// Adds the answer to a query whose rows are some of an answer.
+fn add_picked(page: &mut AnswerPage, query: &Query, answer: &Answer<'_>, picked: &Picked) {
+    let has_rows = query.projection != Projection::Count;
+    let count = if has_rows { query.returned(picked.rows.len()) } else { 0 };
+    let with_fixes = query.projection == Projection::Fixes;
+    let with_ranks = matches!(query.kind, QueryKind::Nearest { .. });
+    let [objects, fixes, ranks] = [page.objects.len(), page.fixes.len(), page.ranks.len()];
+    for (place, row) in picked.rows[..count].iter().enumerate() {
+        let row = *row as usize;
+        page.objects.push(answer.objects[row]);
+        if with_fixes {
+            page.fixes.push(answer.fixes[row]);
+        }
+        if with_ranks {
+            page.ranks
+                .push(picked.ranks.as_ref().map_or_else(|| answer.ranks[row], |it| it[place]));
+        }
     }
-
-    fn ranked(self, ranker: &Ranker) -> Option<Self> {
-        let fix = self.fix?;
-        Some(Self { rank: Some(ranker.rank(fix.x, fix.y)), ..self })
-    }
-}
-
-/// The rows of an answer.
-struct Found;
-
-impl Found {
-    fn of<'a>(answer: &Answer<'a>) -> impl Iterator<Item = Row<'a>> + use<'a> {
-        let Answer { objects, fixes, ranks, .. } = *answer;
-        (0..objects.len()).map(move |at| Row {
-            object: objects[at],
-            fix: fixes.get(at),
-            rank: ranks.get(at).copied(),
-        })
-    }
-}
-
-/// Collects answers.
-trait Page {
-    /// Adds an answer as it is.
-    fn add(&mut self, answer: &Answer<'_>);
-    /// Adds the answer to a query whose matches are these.
-    fn add_rows(&mut self, query: &Query, found: &[Row<'_>]);
-}
-
-impl Page for AnswerPage {
-    fn add(&mut self, answer: &Answer<'_>) {
-        let place = |before: usize, rows: usize| (before, before + rows);
-        self.heads.push(AnswerHead {
-            total: answer.total,
-            truncated: answer.truncated,
-            objects: place(self.objects.len(), answer.objects.len()),
-            fixes: place(self.fixes.len(), answer.fixes.len()),
-            ranks: place(self.ranks.len(), answer.ranks.len()),
-        });
-        self.objects.extend_from_slice(answer.objects);
-        self.fixes.extend_from_slice(answer.fixes);
-        self.ranks.extend_from_slice(answer.ranks);
-    }
-
-    fn add_rows(&mut self, query: &Query, found: &[Row<'_>]) {
-        let has_rows = query.projection != Projection::Count;
-        let rows = if has_rows { &found[..query.returned(found.len())] } else { &[] };
-        let with_fixes = query.projection == Projection::Fixes;
-        let is_nearest = matches!(query.kind, QueryKind::Nearest { .. });
-        let objects: Vec<u64> = rows.iter().map(|row| row.object).collect();
-        let fixes = rows.iter().filter(|_| with_fixes).filter_map(|row| row.fix.copied());
-        let ranks = rows.iter().filter(|_| is_nearest).filter_map(|row| row.rank);
-        self.add(&Answer {
-            total: found.len() as u64,
-            truncated: has_rows && rows.len() < found.len(),
-            objects: &objects,
-            fixes: &fixes.collect::<Vec<_>>(),
-            ranks: &ranks.collect::<Vec<_>>(),
-        });
-    }
+    page.heads.push(AnswerHead {
+        total: picked.rows.len() as u64,
+        truncated: has_rows && count < picked.rows.len(),
+        objects: (objects, page.objects.len()),
+        fixes: (fixes, page.fixes.len()),
+        ranks: (ranks, page.ranks.len()),
+    });
 }

@@ -83,7 +83,7 @@ impl RowFilter for PastFilter {
     fn matches(&self, rows: &FixColumns, row: usize) -> bool {
         self.region.as_ref().is_none_or(|region| region.contains(rows.x[row], rows.y[row]))
             && self.conditions.as_ref().is_none_or(|filter| filter.passes(&rows.row(row), 0))
-            && self.names.as_ref().is_none_or(|names| names.reader().matches(rows.object[row]))
+            && self.names.as_ref().is_none_or(|names| names.matches(rows.object[row]))
     }
 
     fn select(&self, rows: &FixColumns, flags: &mut [bool]) {
@@ -96,10 +96,7 @@ impl RowFilter for PastFilter {
             select(filter, rows, flags);
         }
         if let Some(names) = &self.names {
-            let names = names.reader();
-            for (flag, object) in flags.iter_mut().zip(&rows.object) {
-                *flag = *flag && names.matches(*object);
-            }
+            names.select(&rows.object, flags);
         }
     }
 }

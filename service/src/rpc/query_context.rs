@@ -96,8 +96,7 @@ impl QueryContext {
                 return Ok(self.query(QueryKind::Range(everywhere(self.fleet.space())?)));
             }
             add_named(&self.fleet, &mut objects, names)?;
-            let filter = filter.reader();
-            objects.retain(|object| filter.matches(*object));
+            filter.retain(&mut objects);
         } else {
             add_named(&self.fleet, &mut objects, names)?;
         }

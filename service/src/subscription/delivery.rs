@@ -42,25 +42,40 @@ impl<'a> Delivery<'a> {
         let answers = &self.tools.answers;
         let (held, index) = match selected {
             Some(set) => (HeldSet::new(answers, set)?, 0),
-            None => {
-                let held = self.held.get_or_init(|| HeldSet::new(answers, self.set));
-                (held.clone()?, place.index)
-            }
+            None => (self.held()?, place.index),
         };
         let (place, format) = ((index, place.route.region_id), &self.tools.format);
         Some(Arc::new(LargeSnapshot::new(answers.clone(), held, place, self.stamp, format)))
     }
 
-    /// The events of a region whose objects match its pattern, as a set of its own; `None` if the
-    /// region has no pattern.
-    fn selected(&self, place: &Place) -> Option<Arc<EventSet>> {
-        let (pattern, names) =
-            (place.route.pattern.as_ref()?, self.tools.format.names.as_ref()?.reader());
-        let is_match = |object: u64| names.name(object).is_some_and(|name| pattern.matches(name));
-        let (head, events) = (self.set.head(place.index), self.set.get(place.index));
+    /// The events of a region whose objects match its pattern. Reads the columns of the region,
+    /// which may sort them, so no session may be locked.
+    fn select(&self, place: &Place) -> Selection {
+        let tools = self.tools;
+        let (Some(pattern), Some(names)) = (&place.route.pattern, &tools.format.names) else {
+            return Selection::All;
+        };
+        let head = self.set.head(place.index);
+        if head.is_lagged {
+            return Selection::All;
+        }
+        let is_large =
+            head.events() * tools.format.row_bytes(head.fixes() > 0) > tools.copied_max();
+        let _held = match is_large && head.is_snapshot {
+            true => match self.held() {
+                Some(held) => Some(held),
+                None => return Selection::NoRoom,
+            },
+            false => None,
+        };
+        let events = self.set.get(place.index);
         let kinds = events.kinds.as_bytes();
-        let rows = 0..events.objects.len();
-        let rows: Vec<usize> = rows.filter(|row| is_match(events.objects[*row])).collect();
+        let mut rows: Vec<usize> = Vec::new();
+        names.test(pattern, events.objects.iter().copied(), |row, is_match| {
+            if is_match {
+                rows.push(row);
+            }
+        });
         let of = |row: &usize| events.fixes.get(*row).copied();
         let fixes: Vec<_> = rows.iter().filter_map(of).collect();
         let head = EventHead {
@@ -72,8 +87,24 @@ impl<'a> Delivery<'a> {
         };
         let objects = rows.iter().map(|row| events.objects[*row]).collect();
         let kinds = rows.iter().map(|row| kinds[*row]).collect();
-        Some(Arc::new(EventSet::new(vec![head], objects, kinds, fixes)))
+        Selection::Some(Arc::new(EventSet::new(vec![head], objects, kinds, fixes)))
     }
+
+    /// The event set with its reservation in the budget; `None` if the budget has no memory for it.
+    fn held(&self) -> Option<Arc<HeldSet>> {
+        self.held.get_or_init(|| HeldSet::new(&self.tools.answers, self.set)).clone()
+    }
+}
+
+/// The events of a region for its client.
+#[derive(Debug)]
+enum Selection {
+    /// All events of the set.
+    All,
+    /// Those that match its pattern, as a set of its own.
+    Some(Arc<EventSet>),
+    /// A snapshot for which the budget has no memory.
+    NoRoom,
 }
 
 /// The events of a region in a set, and where they go.
@@ -97,6 +128,11 @@ pub(super) struct Delivered {
 }
 
 impl SessionTools {
+    /// Bytes up to which the snapshots of a cycle are copied into a session.
+    fn copied_max(&self) -> usize {
+        COPIED_SNAPSHOT_BYTES_MAX.min(self.bytes_max / SNAPSHOT_SHARE)
+    }
+
     fn bounds(&self, is_crowded: bool) -> Bounds {
         let share = if is_crowded { CROWDED_SHARE } else { 1 };
         Bounds { bytes_max: self.bytes_max / share, messages_max: self.messages_max }
@@ -107,6 +143,8 @@ impl Session {
     /// Adds the events of a cycle: those at `places` of its event set.
     pub(super) fn deliver(&self, of: &Delivery<'_>, places: &[Place]) -> Delivered {
         let mut delivered = Delivered::default();
+        let places: Vec<_> = places.iter().map(|place| (place, of.select(place))).collect();
+        let places = &places[..];
         self.update(|state| {
             if state.end.is_some() || state.is_lagged {
                 return;
@@ -179,8 +217,11 @@ impl Session {
 }
 
 /// Whether a cycle has more events for a session than `events_max`, not counting snapshots.
-fn is_over_budget(state: &State, of: &Delivery<'_>, places: &[Place]) -> bool {
-    let heads = places.iter().map(|place| of.set.head(place.index));
+fn is_over_budget(state: &State, of: &Delivery<'_>, places: &[(&Place, Selection)]) -> bool {
+    let heads = places.iter().map(|(place, selection)| match selection {
+        Selection::Some(set) => set.head(0),
+        Selection::All | Selection::NoRoom => of.set.head(place.index),
+    });
     let heads = heads.filter(|head| !head.is_snapshot && !state.awaiting.contains(&head.region));
     heads.map(|head| head.events() as u64).sum::<u64>() > of.tools.events_max
 }
@@ -189,33 +230,36 @@ fn is_over_budget(state: &State, of: &Delivery<'_>, places: &[Place]) -> bool {
 fn outgoing(
     state: &mut State,
     of: &Delivery<'_>,
-    places: &[Place],
+    places: &[(&Place, Selection)],
     delivered: &mut Delivered,
 ) -> Vec<Outgoing> {
     let format = &of.tools.format;
-    let copied_bytes_max = COPIED_SNAPSHOT_BYTES_MAX.min(of.tools.bytes_max / SNAPSHOT_SHARE);
+    let copied_bytes_max = of.tools.copied_max();
     let mut events = EventWriter::new(format, of.stamp, 0, CHUNK_BYTES_TARGET);
     let mut snapshots = SnapshotWriter::new(format, of.stamp);
     let mut lost = Vec::new();
     let (mut reported, mut copied_bytes) = (0, 0);
-    for place in places {
+    for (place, selection) in places {
         let (head, region_id) = (of.set.head(place.index), place.route.region_id);
         if head.is_lagged {
             lost.push(region_id);
             request_again(state, region_id, head.region, delivered);
             continue;
         }
-        let selected = of.selected(place);
-        let (set, index) = selected.as_ref().map_or((of.set, place.index), |set| (set, 0));
+        let (set, index, selected) = match selection {
+            Selection::Some(set) => (set, 0, Some(set)),
+            Selection::All | Selection::NoRoom => (of.set, place.index, None),
+        };
         let head = set.head(index);
+        let has_room = !matches!(selection, Selection::NoRoom);
         if head.is_snapshot {
             reported += head.events() as u64;
             let bytes = head.events() * format.row_bytes(head.fixes() > 0);
-            if copied_bytes + bytes <= copied_bytes_max {
+            if has_room && copied_bytes + bytes <= copied_bytes_max {
                 copied_bytes += bytes;
                 state.awaiting.remove(&head.region);
                 snapshots.add(region_id, &set.get(index));
-            } else if let Some(snapshot) = of.hold(place, selected.as_ref()) {
+            } else if has_room && let Some(snapshot) = of.hold(place, selected) {
                 state.awaiting.remove(&head.region);
                 delivered.large.push(snapshot);
             } else {

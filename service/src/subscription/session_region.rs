@@ -62,15 +62,27 @@ pub(crate) enum RegionRequest {
 /// A change that is within the limits and is sent to the engine.
 #[derive(Debug)]
 pub(crate) enum RegionChange {
-    Add { region_id: u64, region: SessionRegion, subscription: Box<Subscription> },
-    Alter { region_id: u64, region: SessionRegion, subscription: Box<Subscription> },
-    Remove { id: RegionId },
+    Add {
+        region_id: u64,
+        region: SessionRegion,
+        subscription: Box<Subscription>,
+    },
+    /// `former` is the pattern that the region had before.
+    Alter {
+        region_id: u64,
+        region: SessionRegion,
+        former: Option<Arc<NamePattern>>,
+        subscription: Box<Subscription>,
+    },
+    Remove {
+        id: RegionId,
+    },
 }
 
 /// A change without its subscription.
 #[derive(Clone, Debug)]
 pub(crate) enum SettledChange {
     Add { region_id: u64, region: SessionRegion },
-    Alter { region_id: u64, region: SessionRegion },
+    Alter { region_id: u64, region: SessionRegion, former: Option<Arc<NamePattern>> },
     Remove { id: RegionId },
 }

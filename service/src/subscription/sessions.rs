@@ -262,9 +262,10 @@ impl Sessions {
                 }
                 let region = SessionRegion::new(known.id, &followed);
                 let region = self.lock().reserve(region, false, &self.limits)?;
-                known.pattern.clone_from(&region.pattern);
+                // A change that is requested before this one is applied is compared with it.
+                let former = std::mem::replace(&mut known.pattern, region.pattern.clone());
                 let subscription = followed.subscription;
-                Ok(RegionChange::Alter { region_id, region, subscription })
+                Ok(RegionChange::Alter { region_id, region, former, subscription })
             }
             RegionRequest::Remove { region_id } => {
                 let region = regions.remove(&region_id).ok_or_else(|| unknown(""))?;
@@ -287,7 +288,7 @@ impl Sessions {
                     self.lock().release(std::slice::from_ref(region));
                 }
             }
-            SettledChange::Alter { region_id, region } => {
+            SettledChange::Alter { region_id, region, former } => {
                 let known = state.regions.get_mut(region_id);
                 let mut table = self.lock();
                 match known.filter(|known| known.id == region.id) {
@@ -295,7 +296,11 @@ impl Sessions {
                         table.vertices -= known.vertices;
                         *known = region.clone();
                     }
-                    _ => table.vertices -= region.vertices,
+                    Some(known) => {
+                        known.pattern.clone_from(former);
+                        table.vertices -= region.vertices;
+                    }
+                    None => table.vertices -= region.vertices,
                 }
             }
             // The session no longer has the region, so the client cannot retry. Remove it later.

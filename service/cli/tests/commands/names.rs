@@ -76,8 +76,8 @@ fn every_command_takes_and_shows_names() {
         ("range --rect -1,0,9,3 --name *7 --ids", vec!["007", "7"]),
         ("get 007 7 --name 0* --ids", vec!["007"]),
         ("names *7", vec!["007", "7"]),
-        ("names --limit 3", vec!["../x", "007", "7"]),
-        ("names --after 7 --limit 2", vec!["a,b", "in the middle"]),
+        ("names --limit 3", vec!["truck-42", "007", "7"]),
+        ("names --after 3 --limit 2", vec!["a,b", "say \"hi\""]),
     ] {
         let code = if line.starts_with("get 007") { 4 } else { 0 };
         let found = served.run(line).expect(code);

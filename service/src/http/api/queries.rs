@@ -27,7 +27,7 @@ pub(super) const NAMES: &[Param] = &[
         "Only names that match, as `truck-*`; `?` is one character",
     ),
     Param::new("page_size", Kind::Integer(0, NAME_PAGE_MAX as i64), "The most names; 0 for 1,000"),
-    Param::new("page_token", Kind::Text(256), "next_page_token of the page before"),
+    Param::new("after_object", Kind::Number64, "Only names of objects with a greater number"),
 ];
 
 /// The point of a search.
@@ -71,11 +71,10 @@ pub(super) async fn get_one(call: Call) -> Result<Response, Problem> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Names")]
 pub(super) struct NamesJson {
-    /// Ascending by their bytes in UTF-8.
+    /// Ascending by number.
     names: Vec<NameJson>,
-    /// Continues after this page; absent on the last one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_page_token: Option<String>,
+    /// Whether there may be more after the last one.
+    has_more: bool,
 }
 
 /// A name.
@@ -88,19 +87,17 @@ struct NameJson {
 }
 
 pub(super) async fn names(call: Call) -> Result<Response, Problem> {
-    let text = |name| call.query.text(name).unwrap_or_default().to_owned();
     let request = v1::ListNamesRequest {
         fleet: call.fleet.clone(),
-        name_pattern: text("name_pattern"),
-        page_size: call.query.integer("page_size").unwrap_or(0) as i32,
-        page_token: text("page_token"),
+        name_pattern: call.query.text("name_pattern").unwrap_or_default().to_owned(),
+        page_size: call.query.count("page_size").unwrap_or(0) as u32,
+        after_object: call.query.number64("after_object").unwrap_or(0),
     };
     let reply = call.queries().list_names(call.request(request)).await;
     let page = reply.map_err(|status| call.problem(status))?.into_inner();
     let names = page.names.into_iter().zip(page.objects);
     let names = names.map(|(name, object)| NameJson { name, object: object.to_string() });
-    let next_page_token = Some(page.next_page_token).filter(|token| !token.is_empty());
-    json(StatusCode::OK, &NamesJson { names: names.collect(), next_page_token }, &[])
+    json(StatusCode::OK, &NamesJson { names: names.collect(), has_more: page.has_more }, &[])
 }
 
 pub(super) async fn range(mut call: Call) -> Result<Response, Problem> {
