@@ -144,7 +144,9 @@ impl CliError {
                 }
                 match error.code {
                     Code::NotFound => "`shoal fleets list` lists the fleets",
-                    Code::AlreadyExists => "choose another name, or `shoal fleets drop NAME` first",
+                    Code::AlreadyExists => {
+                        "choose another name, or `shoal fleets delete NAME` first"
+                    }
                     Code::ResourceExhausted => {
                         "the server is busy or a limit is reached: try again later"
                     }

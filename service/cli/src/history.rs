@@ -216,12 +216,14 @@ pub async fn run(
     match (&args.question, request) {
         (Question::Track(args), PastRequest::Track(mut request)) => {
             let objects = ObjectList::of_fleet(client, &request.fleet, &args.objects).await?;
+            let unknown = objects.find_unknown(client, &request.fleet).await?;
             (request.objects, request.names) = objects.into_fields();
             let answer = client.trajectory(request).await?;
-            match &args.svg {
-                Some(file) => draw(client, &args.output, answer, file).await,
-                None => args.output.write(client, answer, args.output.form(), None).await,
-            }
+            let exit = match &args.svg {
+                Some(file) => draw(client, &args.output, answer, file).await?,
+                None => args.output.write(client, answer, args.output.form(), None).await?,
+            };
+            Ok(if unknown.is_empty() { exit } else { Exit::NotFound })
         }
         (Question::Passed(args), PastRequest::Passed(request)) => {
             let form = if args.ids { PastForm::Ids } else { args.output.form() };
@@ -229,14 +231,17 @@ pub async fn run(
         }
         (Question::AsOf(args), PastRequest::AsOf(mut request)) => {
             let objects = ObjectList::of_fleet(client, &request.fleet, &args.objects).await?;
+            let unknown = objects.find_unknown(client, &request.fleet).await?;
             (request.objects, request.names) = objects.into_fields();
             let answer = client.as_of(request).await?;
-            args.output.write(client, answer, args.output.form(), Some(args.time_ms)).await
+            let form = args.output.form();
+            let exit = args.output.write(client, answer, form, Some(args.time_ms)).await?;
+            Ok(if unknown.is_empty() { exit } else { Exit::NotFound })
         }
         (Question::Replay(args), PastRequest::Replay(request)) => {
             let answer = client.replay(request).await?;
             match (&args.into, args.output.form()) {
-                (Some(fleet), _) => replay::into(client, answer, fleet).await,
+                (Some(fleet), _) => replay::into(client, answer, args, fleet).await,
                 // A table would show nothing until the end.
                 (None, PastForm::Table) => {
                     args.output.write(client, answer, PastForm::Csv, None).await

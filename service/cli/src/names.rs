@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
 use shoal_client::{Client, v1};
 
@@ -15,6 +16,7 @@ use super::output::stdout;
 pub struct NamesArgs {
     /// Only names that match: * stands for any characters, ? for one, and \ before a character for
     /// that character
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub pattern: Option<String>,
     /// Only names of objects with a greater number, which --json shows: continues a list
     #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true)]

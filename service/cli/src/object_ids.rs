@@ -5,9 +5,13 @@ use std::hash::Hash;
 
 use shoal_client::{Client, v1};
 use shoal_service::json::fleet::is_named;
+use shoal_table::printable;
 
 use super::error::CliError;
 use super::values::object;
+
+/// Most names that a command lists because a fleet does not have them.
+const UNKNOWN_TOLD_MAX: usize = 5;
 
 /// Objects of one fleet, each once.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +49,28 @@ impl ObjectList {
             return Ok(Self::Numbers(Vec::new()));
         }
         Self::of(&client.get_fleet(fleet).await?, ids)
+    }
+
+    /// Finds the names that the fleet does not have, and says so on standard error.
+    ///
+    /// # Errors
+    /// Those of the server.
+    pub async fn find_unknown(
+        &self,
+        client: &Client,
+        fleet: &str,
+    ) -> Result<HashSet<String>, CliError> {
+        let Self::Names(names) = self else { return Ok(HashSet::new()) };
+        let numbers = client.resolve(fleet, names).await?;
+        let unknown = names.iter().zip(numbers).filter(|(_, number)| *number == 0);
+        let unknown: Vec<&String> = unknown.map(|(name, _)| name).collect();
+        for name in unknown.iter().take(UNKNOWN_TOLD_MAX) {
+            eprintln!("fleet {fleet} has no name `{}`", printable(name));
+        }
+        if unknown.len() > UNKNOWN_TOLD_MAX {
+            eprintln!("and {} more names", unknown.len() - UNKNOWN_TOLD_MAX);
+        }
+        Ok(unknown.into_iter().cloned().collect())
     }
 
     /// The number of objects.

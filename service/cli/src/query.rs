@@ -6,6 +6,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use shoal_client::v1::{self, Projection, region::Kind};
 use shoal_client::{AnswerStream, Client, duration};
@@ -124,7 +125,7 @@ pub struct AttributeFilterArgs {
     pub state_value: Option<u32>,
     /// Only objects whose name matches, in a named fleet: * stands for any characters, ? for one,
     /// and \ before a character for that character
-    #[arg(long = "name", value_name = "PATTERN")]
+    #[arg(long = "name", value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
     pub name_pattern: Option<String>,
     #[command(flatten)]
     pub(crate) measures: MeasureRanges,
@@ -143,6 +144,11 @@ impl AttributeFilterArgs {
         };
         (filter != v1::Filter::default()).then_some(filter)
     }
+}
+
+/// A filter by name alone; `None` without a pattern.
+pub(crate) fn of_names(pattern: Option<&str>) -> Option<v1::Filter> {
+    pattern.map(|pattern| v1::Filter { name_pattern: pattern.to_owned(), ..Default::default() })
 }
 
 /// The form in which rows are written.

@@ -24,7 +24,7 @@ impl Fleet {
     /// [`ServiceError::Field`] if objects have none.
     pub(crate) fn names_for(&self, field: &str) -> Result<&NameTable, ServiceError> {
         self.names().ok_or_else(|| {
-            let problem = format!("fleet {:?} is numeric: its objects have no names", self.name());
+            let problem = format!("fleet {} is numeric: its objects have no names", self.name());
             ServiceError::field(field, problem)
         })
     }

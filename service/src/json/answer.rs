@@ -42,9 +42,11 @@ impl From<&v1::AnswerHeader> for HeaderJson {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "AnsweredRow")]
 pub struct RowJson {
+    /// The object as its fleet identifies it: its name or its number.
     object: String,
+    /// The number of an object that has a name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
+    number: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     distance_m: Option<f64>,
     #[serde(flatten)]
@@ -89,8 +91,8 @@ impl RowJson {
     #[must_use]
     pub fn new(row: &AnswerRow, clock_ms: i64) -> Self {
         Self {
-            object: row.object.to_string(),
-            name: row.name.clone(),
+            object: row.label().into_owned(),
+            number: row.name.is_some().then(|| row.object.to_string()),
             distance_m: row.distance_m,
             record: row.fix.as_ref().map(|fix| RecordJson::new(fix, clock_ms)),
         }

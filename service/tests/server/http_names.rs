@@ -36,14 +36,14 @@ async fn objects_are_reported_found_and_removed_by_name() {
     for (at, (name, path)) in NAMES.iter().enumerate() {
         let feature = http.get(&format!("{OBJECTS}/{path}")).await.json();
         assert_eq!(feature["id"], *name);
-        assert_eq!(feature["properties"]["name"], *name);
+        assert_eq!(feature["properties"]["object"], *name);
         assert_eq!(feature["geometry"]["coordinates"][0], at as f64);
     }
     let some = http.get(&format!("{OBJECTS}?objects=007,nobody,truck-42&format=ndjson")).await;
     let names: Vec<String> = String::from_utf8(some.body.to_vec())
         .unwrap()
         .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["name"].as_str().unwrap().into())
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["object"].as_str().unwrap().into())
         .collect();
     assert_eq!(names, ["truck-42", "007"]);
     let nobody = http.get(&format!("{OBJECTS}/nobody")).await;

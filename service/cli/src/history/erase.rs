@@ -40,14 +40,23 @@ pub struct EraseArgs {
 pub(super) async fn run(client: &Client, args: &EraseArgs) -> Result<Exit, CliError> {
     let fleet = &args.fleet.fleet;
     let objects = ObjectList::of_fleet(client, fleet, &args.objects).await?;
-    let (count, (objects, names)) = (objects.count(), objects.into_fields());
+    let unknown = objects.find_unknown(client, fleet).await?;
+    let exit = if unknown.is_empty() { Exit::Done } else { Exit::NotFound };
+    let (objects, mut names) = objects.into_fields();
+    names.retain(|name| !unknown.contains(name));
+    let count = objects.len() + names.len();
+    if count == 0 {
+        return Ok(exit);
+    }
+    let has_names = !names.is_empty();
     let request = v1::EraseRequest { fleet: fleet.clone(), objects, names };
     let removed = client.erase(request).await?.removed_count;
+    let what = if has_names { "their fixes any more; the names stay" } else { "them any more" };
     let mut out = stdout();
     writeln!(out, "{count} objects are in no answer any more, {removed} were in the fleet")?;
     out.flush()?;
     if args.no_wait {
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     loop {
         let history = client.get_fleet(fleet).await?.history.unwrap_or_default();
@@ -57,9 +66,9 @@ pub(super) async fn run(client: &Client, args: &EraseArgs) -> Result<Exit, CliEr
             return Err(CliError::Local { what, source });
         }
         if history.erasing_count == 0 {
-            writeln!(out, "no file of the server has them any more")?;
+            writeln!(out, "no file of the server has {what}")?;
             out.flush()?;
-            return Ok(Exit::Done);
+            return Ok(exit);
         }
         sleep(POLL).await;
     }

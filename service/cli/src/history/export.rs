@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use parquet::errors::ParquetError;
 use shoal_client::v1::{self, Projection, region::Kind};
@@ -21,7 +22,7 @@ use crate::error::{CliError, Exit};
 use crate::geoparquet::GeoParquetWriter;
 use crate::object_ids::ObjectList;
 use crate::output::{PastForm, PastWriter, header_json, stdout};
-use crate::query::{RegionArgs, planar_geojson};
+use crate::query::{RegionArgs, of_names, planar_geojson};
 
 /// Description of the GeoParquet columns in `--help`.
 const COLUMNS: &str = "\
@@ -60,6 +61,10 @@ pub struct ExportArgs {
     /// Only this object, a number, or a name in a named fleet; may be repeated, at most 65,536 times
     #[arg(long = "object", value_name = "ID", conflicts_with = "RegionArgs")]
     pub objects: Vec<String>,
+    /// Only objects whose name matches, in a named fleet, as in truck-*
+    #[arg(long = "name", value_name = "PATTERN", conflicts_with = "objects",
+          value_parser = NonEmptyStringValueParser::new())]
+    pub name_pattern: Option<String>,
     #[command(flatten)]
     region: Option<RegionArgs>,
     #[command(flatten)]
@@ -117,7 +122,8 @@ impl ExportArgs {
         let region = Some(region.unwrap_or_else(|| everywhere(space)));
         let projection = Projection::Fixes.into();
         let fleet = fleet.name.clone();
-        let request = v1::PassedRequest { fleet, filter: None, region, window, projection };
+        let filter = of_names(self.name_pattern.as_deref());
+        let request = v1::PassedRequest { fleet, filter, region, window, projection };
         Ok(client.passed(request).await?)
     }
 }

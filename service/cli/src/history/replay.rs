@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use shoal_client::{AnswerRow, AnswerStream, Client, Payload, ReportOptions, v1};
 
 use shoal_service::json::fleet::is_named;
@@ -13,7 +14,7 @@ use super::{PastArgs, WindowArgs};
 use crate::error::{CliError, Exit};
 use crate::input::RowBatch;
 use crate::output::stdout;
-use crate::query::RegionArgs;
+use crate::query::{RegionArgs, of_names};
 use crate::report_summary::ReportSummary;
 
 /// Flags of `shoal history replay`.
@@ -25,6 +26,9 @@ pub struct ReplayArgs {
     /// How fast time passes: 1 as it was, 60 an hour in a minute; without it as fast as possible
     #[arg(long, value_name = "FACTOR", default_value_t = 0.0, hide_default_value = true)]
     pub speed: f64,
+    /// Only objects whose name matches, in a named fleet, as in truck-*
+    #[arg(long = "name", value_name = "PATTERN", value_parser = NonEmptyStringValueParser::new())]
+    pub name_pattern: Option<String>,
     /// Report the fixes to this fleet of the same server instead of writing them
     #[arg(long, value_name = "FLEET", conflicts_with_all = ["json", "geojson", "csv"])]
     pub into: Option<String>,
@@ -42,7 +46,7 @@ impl ReplayArgs {
     pub(super) fn request(&self) -> Result<v1::ReplayRequest, CliError> {
         Ok(v1::ReplayRequest {
             fleet: self.output.fleet.fleet.clone(),
-            filter: None,
+            filter: of_names(self.name_pattern.as_deref()),
             region: self.region.as_ref().map(RegionArgs::region).transpose()?,
             window: self.window.window(),
             speed: self.speed,
@@ -57,9 +61,16 @@ impl ReplayArgs {
 pub(super) async fn into(
     client: &Client,
     mut answer: AnswerStream<v1::HistoryHeader>,
+    args: &ReplayArgs,
     fleet: &str,
 ) -> Result<Exit, CliError> {
+    let source = client.get_fleet(&args.output.fleet.fleet).await?;
     let fleet = client.get_fleet(fleet).await?;
+    if is_named(&source) && !is_named(&fleet) {
+        let (from, into) = (source.name, fleet.name);
+        let problem = format!("fleet {into} takes numbers, and the objects of {from} have names");
+        return Err(CliError::Usage(problem));
+    }
     let is_named = is_named(&fleet);
     let (started, mut summary) = (Instant::now(), ReportSummary::new(&fleet));
     let mut stream = client.report(ReportOptions::unnumbered(&fleet.name));

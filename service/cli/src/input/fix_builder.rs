@@ -7,7 +7,7 @@ use shoal_table::{
 };
 
 use super::fix_source::{IdKind, SourceRow, SourceSummary};
-use super::value::Value;
+use super::value::{NESTED, Value};
 
 /// The values of a row as its file states them; `None` where it has none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -211,6 +211,7 @@ impl FixBuilder {
             .ok_or("there is none; --object gives the object of all rows without one")?;
         if ids == IdKind::Names {
             let name = match id {
+                Value::Bytes(NESTED) => return Err("it is a list or an object".to_owned()),
                 Value::Bytes(bytes) => {
                     let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text")?;
                     text.trim().to_owned()

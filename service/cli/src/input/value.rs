@@ -4,6 +4,9 @@ use std::fmt;
 
 use shoal_table::{TimeReader, measure_text, state_bits};
 
+/// Stands for a list or an object of JSON, which is no value of a column.
+pub(super) const NESTED: &[u8] = b"[...]";
+
 /// A value of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'row> {

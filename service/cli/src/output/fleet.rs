@@ -3,7 +3,7 @@
 use comfy_table::Table;
 use shoal_client::v1;
 use shoal_service::json::fleet::{
-    clock_name, durability_name, lead_ms, millis, role_name, space_name, ttl_ms,
+    clock_name, durability_name, is_named, lead_ms, millis, role_name, space_name, ttl_ms,
 };
 use shoal_service::timestamp::{age, rfc3339};
 
@@ -138,6 +138,14 @@ pub fn fleet_table(fleets: &[v1::Fleet]) -> Table {
     table
 }
 
+/// What identifies the objects of a fleet.
+fn kind_text(fleet: &v1::Fleet) -> String {
+    match is_named(fleet) {
+        true => format!("names, {} so far", fleet.name_count),
+        false => "numbers".to_owned(),
+    }
+}
+
 /// One fleet, a property a row.
 #[must_use]
 pub fn fleet_details(fleet: &v1::Fleet) -> Table {
@@ -150,6 +158,7 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
     let objects_max = fleet.limits.unwrap_or_default().objects_max;
     let properties = [
         ("space", space_name(fleet)),
+        ("objects are", kind_text(fleet)),
         ("clock", clock),
         ("ttl", ttl_text(fleet)),
         ("event clock lead", lead_ms(fleet).map_or("none".to_owned(), age)),

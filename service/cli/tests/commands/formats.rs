@@ -13,7 +13,7 @@ fn objects(served: &Served, fleet: &str) -> Vec<String> {
     let rows = document["rows"].as_array().unwrap().iter();
     let mut rows: Vec<_> = rows
         .map(|row| {
-            let id = if row["name"].is_null() { &row["object"] } else { &row["name"] };
+            let id = &row["object"];
             let number = |key: &str| row[key].as_f64().unwrap();
             format!("{id} {} {:.6},{:.6}", row["time_ms"], number("x"), number("y"))
         })

@@ -36,7 +36,7 @@ fn reported() -> String {
 fn rows(served: &Served) -> BTreeSet<(String, u64)> {
     let replayed = served.run(&format!("history replay {ALL} --json")).json(0);
     let rows = replayed["rows"].as_array().unwrap().iter();
-    rows.map(|row| (row["name"].as_str().unwrap().into(), row["time_ms"].as_u64().unwrap()))
+    rows.map(|row| (row["object"].as_str().unwrap().into(), row["time_ms"].as_u64().unwrap()))
         .collect()
 }
 
@@ -47,16 +47,19 @@ fn every_command_takes_and_shows_names() {
     assert_eq!(summary["rows_sent"], 32);
     // `007` and `7` are two objects.
     let got = served.run("get 007 7 truck-42 --json").json(0);
-    let names: Vec<_> = got["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
+    let names: Vec<_> = got["rows"].as_array().unwrap().iter().map(|row| &row["object"]).collect();
     assert_eq!(names, ["truck-42", "007", "7"]);
 
     let track = served.run(&format!("history track 7 truck-42 {ALL} --json")).json(0);
-    let names: Vec<_> = track["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
+    let names: Vec<_> =
+        track["rows"].as_array().unwrap().iter().map(|row| &row["object"]).collect();
     assert_eq!(names, ["7", "7", "7", "7", "truck-42", "truck-42", "truck-42", "truck-42"]);
-    let none = served.run(&format!("history track nobody {ALL} --json")).json(0);
-    assert_eq!(none["rows"].as_array().unwrap().len(), 0);
+    let none = served.run(&format!("history track nobody {ALL} --json"));
+    assert!(none.err.contains("fleet default has no name `nobody`"), "{none:?}");
+    assert_eq!(none.json(4)["rows"].as_array().unwrap().len(), 0);
     let as_of = |object: &str| {
-        served.run(&format!("history as-of 4000000000000 --object {object} --csv")).expect(0)
+        let line = format!("history as-of 4000000000000 --object {object} --csv");
+        served.run(&line).expect(if object == "nobody" { 4 } else { 0 })
     };
     let expected = "object_id,t_ms,lon,lat,speed,heading,altitude,state\n\
                     truck-42,1577836824000,0,2,,,,0\n";
@@ -84,7 +87,7 @@ fn every_command_takes_and_shows_names() {
         assert_eq!(found.lines().collect::<Vec<_>>(), names, "{line}");
     }
     let near = served.run("nearest 0,2 -k 9 --name *7 --json").json(0);
-    let names: Vec<_> = near["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
+    let names: Vec<_> = near["rows"].as_array().unwrap().iter().map(|row| &row["object"]).collect();
     assert_eq!(names, ["007", "7"]);
     let passed = format!("history passed --rect -1,0,3.5,3 --name *2 --ids {ALL}");
     assert_eq!(served.run(&passed).expect(0), "truck-42\n");
@@ -96,7 +99,7 @@ fn every_command_takes_and_shows_names() {
         .lines()
         .map(|line| {
             let event: serde_json::Value = serde_json::from_str(line).unwrap();
-            event["name"].as_str().unwrap().to_owned()
+            event["object"].as_str().unwrap().to_owned()
         })
         .collect();
     assert_eq!(names, NAMES.map(str::to_owned).into());
@@ -127,6 +130,24 @@ fn names_come_back_from_exports_and_replays() {
     assert!(text.lines().skip(1).all(|line| line.starts_with("007,")), "{text}");
     assert_eq!(text.lines().count(), 5);
 
+    // What a query answers can be reported again.
+    let line = "range --rect -1,0,9,3 --json";
+    let rows: Vec<String> = served.run(line).json(0)["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let again = served
+        .run_with("report - --fleet again --fleet-create named --json", &rows.join("\n"))
+        .json(0);
+    assert_eq!(again["rows"]["applied"], 8);
+    let found = served.run("range --rect -1,0,9,3 --ids --fleet again").expect(0);
+    assert_eq!(found.lines().collect::<BTreeSet<_>>(), NAMES.into());
+
+    served.run("fleets create numbers --clock event").expect(0);
+    let refused = served.run(&format!("history replay {ALL} --into numbers")).refused(2);
+    assert!(refused.contains("fleet numbers takes numbers"), "{refused}");
     served.run("fleets create copy --named --clock event").expect(0);
     served.run(&format!("history replay {ALL} --into copy")).expect(0);
     let copied = served.run("range --rect -1,0,9,3 --ids --fleet copy").expect(0);
@@ -163,11 +184,14 @@ fn a_file_with_texts_makes_its_fleet() {
 fn an_erased_name_is_in_no_answer() {
     let (_folder, served) = with_history();
     served.run_with("history import - --json", &reported()).json(0);
-    let erased = served.run("history erase truck-42 nobody --yes").expect(0);
+    let erased = served.run("history erase truck-42 nobody --yes");
+    assert!(erased.err.contains("no name `nobody`"), "{erased:?}");
+    let erased = erased.expect(4);
     assert!(
-        erased.contains("2 objects are in no answer any more, 1 were in the fleet"),
+        erased.contains("1 objects are in no answer any more, 1 were in the fleet"),
         "{erased}"
     );
+    assert!(erased.contains("the names stay"), "{erased}");
     assert_eq!(rows(&served).len(), 28);
     served.run("get truck-42").expect(4);
 }

@@ -17,7 +17,7 @@ use crate::limits::NAME_PAGE_MAX;
 
 /// Given objects.
 pub(super) const OBJECTS: &[Param] =
-    &[Param::new("objects", Kind::Objects(GET_OBJECTS_MAX), "The objects").required()];
+    &[Param::new("objects", Kind::Objects(GET_OBJECTS_MAX), "The objects; or give name_pattern")];
 
 /// Pages of names.
 pub(super) const NAMES: &[Param] = &[
@@ -45,6 +45,9 @@ pub(super) const POINT: &[Param] = &[
 ];
 
 pub(super) async fn get(call: Call) -> Result<Response, Problem> {
+    if !call.query.has("objects") && call.query.text("name_pattern").is_none_or(str::is_empty) {
+        return Err(Problem::field("objects", "give it or name_pattern"));
+    }
     let (objects, names) = call.identified("objects", call.query.objects("objects")).await?;
     let options = Some(options(&call.query, &call.fleet));
     let request = call.request(v1::GetRequest { options, objects, names });

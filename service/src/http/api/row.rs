@@ -141,10 +141,11 @@ measured! {
     /// A position of an object.
     #[serde(deny_unknown_fields)]
     Row {
-        /// The object. Required, unless the fleet is named and `name` is given.
+        /// The object. Required.
         object: Option<ObjectId>,
-        /// The object in a named fleet, in place of `object`. Ignored in a numeric fleet.
-        name: Option<String>,
+        /// Ignored: what a query answered.
+        #[serde(rename = "number")]
+        _number: Option<String>,
         /// Longitude in degrees, or metres. Required.
         x: Option<f64>,
         /// Latitude in degrees, or metres. Required.
@@ -242,8 +243,7 @@ impl Reported for Row {
         let missing = |name| Wrong(name, "missing".to_owned());
         let x = self.x.ok_or_else(|| missing("x"))?;
         let y = self.y.ok_or_else(|| missing("y"))?;
-        let fix = v1::Fix { name: self.name.clone().unwrap_or_default(), ..self.fix([x, y])? };
-        Ok(Unidentified { fix, object: self.object, member: "object" })
+        Ok(Unidentified { fix: self.fix([x, y])?, object: self.object, member: "object" })
     }
 }
 
@@ -269,7 +269,6 @@ impl Reported for PointFeature {
 /// A fix whose object is as it was sent.
 #[derive(Debug)]
 struct Unidentified {
-    /// It has a name only if the row has a member `name`.
     fix: v1::Fix,
     object: Option<ObjectId>,
     /// Path of the member with the object.
@@ -280,9 +279,6 @@ impl Unidentified {
     /// The fix for a fleet whose objects have names or numbers.
     fn identify(self, is_named: bool) -> Result<v1::Fix, Wrong> {
         let Self { fix, object, member } = self;
-        if is_named && !fix.name.is_empty() {
-            return Ok(fix);
-        }
         let object = object.ok_or_else(|| Wrong(member, "missing".to_owned()))?;
         let (object, name) = object.identify(is_named).map_err(|why| Wrong(member, why))?;
         Ok(v1::Fix { object, name, ..fix })
@@ -420,7 +416,7 @@ mod tests {
             (ROW.replace("\"7\"", "42"), "42"),
             (ROW.replace("\"7\"", "\"truck-42\""), "truck-42"),
             // As in an answer.
-            (ROW.replace('{', "{\"name\":\"truck-42\","), "truck-42"),
+            (ROW.replace('{', "{\"number\":\"1\","), "7"),
             (FEATURE.to_owned(), "7"),
             (FEATURE.replace("\"id\":7", "\"id\":\"truck-42\""), "truck-42"),
             (FEATURE.replace("\"colour\"", "\"name\""), "7"),
@@ -428,9 +424,9 @@ mod tests {
             let fix = named(&row);
             assert_eq!((fix.object, fix.name.as_str()), (0, name), "{row}");
         }
-        // In a numeric fleet zeros before a number are not part of it, and a name is ignored.
+        // In a numeric fleet zeros before a number are not part of it.
         let numeric = |text: &str| one(text.as_bytes(), false).unwrap();
-        let fix = numeric(&ROW.replace("\"7\"", "\"007\",\"name\":\"x\""));
+        let fix = numeric(&ROW.replace("\"7\"", "\"007\""));
         assert_eq!((fix.object, fix.name.as_str()), (7, ""));
     }
 

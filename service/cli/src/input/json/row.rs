@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::input::value::Value;
+use crate::input::value::{NESTED, Value};
 
 /// Maximum bytes of the path of a member that is read.
 const PATH_BYTES_MAX: usize = 256;
@@ -95,7 +95,7 @@ impl<'json> JsonRow<'json> {
             Json::String(text) => Some(Value::Bytes(text.as_bytes())),
             Json::Bool(true) => Some(Value::Bytes(b"true")),
             Json::Bool(false) => Some(Value::Bytes(b"false")),
-            Json::Array(_) | Json::Object(_) => Some(Value::Bytes(b"[...]")),
+            Json::Array(_) | Json::Object(_) => Some(Value::Bytes(NESTED)),
         }
     }
 }
