@@ -2,8 +2,9 @@
 //!
 //! Places are reserved before a job is sent. A change needs a place for each row and one for its
 //! message. A query job needs a place for each query. A stream waits for places and reads no more
-//! meanwhile; a single call is refused. Channels have as much capacity as there are places, so
-//! sending never blocks. Clients share the places (`shares`).
+//! meanwhile; a single call is refused. The places bound the jobs in a channel, which has no bound
+//! of its own: a channel with a bound would allocate all of it for a fleet without jobs. Clients
+//! share the places (`shares`).
 
 use std::sync::Arc;
 
@@ -119,10 +120,10 @@ pub(super) enum ReserveError {
 impl JobQueue {
     /// `wakeups` are passed through to the engine thread.
     pub(super) fn new(limits: &ServerLimits, wakeups: Receiver<()>) -> (Self, QueueReceivers) {
-        let (change_sender, changes) = bounded(limits.queue_messages_max);
-        let (query_sender, queries) = bounded(limits.queue_queries_max);
-        let (subscription_sender, subscriptions) = bounded(limits.queue_subscriptions_max);
-        // Unbounded: the semaphore `followed` bounds its bytes.
+        let (change_sender, changes) = unbounded();
+        let (query_sender, queries) = unbounded();
+        let (subscription_sender, subscriptions) = unbounded();
+        // The semaphore `followed` bounds its bytes.
         let (followed_sender, followed) = unbounded();
         let (stop_sender, stop) = bounded(1);
         let receivers = QueueReceivers { changes, queries, subscriptions, followed, wakeups, stop };
@@ -196,18 +197,18 @@ impl JobQueue {
 
     /// Queues a change whose places are reserved. A fleet that ended must be drained after this.
     pub(super) fn send_change(&self, job: ChangeJob) {
-        // A reserved place guarantees capacity; a dropped job would close its reply channel.
-        let _ = self.change_sender.try_send(job);
+        // An error means that the fleet ended, which closes the reply channel of the job.
+        let _ = self.change_sender.send(job);
     }
 
     /// As [`JobQueue::send_change`].
     pub(super) fn send_queries(&self, job: QueryJob) {
-        let _ = self.query_sender.try_send(job);
+        let _ = self.query_sender.send(job);
     }
 
     /// As [`JobQueue::send_change`].
     pub(super) fn send_subscriptions(&self, job: SubscriptionJob) {
-        let _ = self.subscription_sender.try_send(job);
+        let _ = self.subscription_sender.send(job);
     }
 
     /// Waits for queue capacity for a replication step.
@@ -223,7 +224,7 @@ impl JobQueue {
 
     /// Queues a replication step.
     pub(super) fn send_followed(&self, step: Followed, _permit: OwnedSemaphorePermit) {
-        let _ = self.followed_sender.try_send(FollowedStep { step, _permit });
+        let _ = self.followed_sender.send(FollowedStep { step, _permit });
     }
 
     /// Drops the jobs in the queues of a fleet that ended.
