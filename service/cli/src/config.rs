@@ -8,6 +8,7 @@ use std::error::Error as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::input::InputArgs;
 use clap::builder::Resettable;
 use clap::{Args as _, Command, FromArgMatches as _};
 use serde::Deserialize as _;
@@ -22,7 +23,6 @@ use shoal_service::limits::REPLICATION_SECRET_BYTES_MIN;
 use shoal_service::persistence::HistoryKeep;
 use shoal_service::tls::TlsOptions;
 use shoal_service::{ServerLimits, ServerOptions};
-use shoal_table::FixFileOptions;
 
 use crate::error::CliError;
 use crate::logs::{self, LogFormat};
@@ -44,7 +44,7 @@ pub struct ReplayConfig {
     /// Event time over real time; `None` makes the file take about a minute.
     pub speedup: Option<f64>,
     /// How the file is read.
-    pub options: FixFileOptions,
+    pub input: InputArgs,
 }
 
 /// The effective configuration of `shoal serve`.
@@ -227,10 +227,10 @@ fn reason(error: &clap::Error) -> String {
 
 /// Returns the file to play, if any; fails if another replay setting has no `--replay`.
 fn replay(settings: &Settings) -> Result<Option<ReplayConfig>, CliError> {
-    let (speedup, options) = (settings.speedup, settings.input.options(None));
+    let (speedup, input) = (settings.speedup, settings.input.clone());
     match &settings.replay {
-        Some(file) => Ok(Some(ReplayConfig { file: file.clone(), speedup, options })),
-        None if speedup.is_some() || options != FixFileOptions::default() => {
+        Some(file) => Ok(Some(ReplayConfig { file: file.clone(), speedup, input })),
+        None if speedup.is_some() || input != InputArgs::default() => {
             Err(CliError::Usage("--speedup and how a file is read need --replay FILE".to_owned()))
         }
         None => Ok(None),
@@ -409,7 +409,7 @@ mod tests {
         history_memory = '512MiB'\ngpu_history_memory = '1GiB'\nfollow = '127.0.0.1:7'\nreplication_secret = 'secret'
         log_aim = 'small'\nthreads = 3\nreplay = 'day.csv'\nspeedup = 2.5
         column = 'object=mmsi,lat=north'\ndelimiter = ';'\ntime_unit = 'us'
-        time_format = '%s'\nobject = '7'\naltitude_unit = 'ft'\nstrict = true
+        time_format = '%s'\nobject = '7'\nname_prefix = 'bus-'\naltitude_unit = 'ft'\nstrict = true
         speed_unit = 'knots'\nlog = 'debug'\nlog_format = 'json'";
 
     #[test]

@@ -12,13 +12,13 @@ use shoal_client::{
     AckTotals, Aim, BlockEncoder, Client, Payload, PlanChoice, ReportOptions, parse_durability, v1,
 };
 use shoal_service::fleet_space;
-use shoal_table::{FixFileOptions, TimeDefault};
+use shoal_table::TimeDefault;
 use tokio::sync::watch;
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
 use super::fleets::KindChoice;
-use super::input::{Batching, FixSource, IdKind, InputArgs, RowBatches, is_stream, open_input};
+use super::input::{Batching, FixSource, IdKind, InputArgs, RowBatches, is_stream};
 use super::measures::MeasureArgs;
 use super::object_ids::ObjectList;
 use super::output::stdout;
@@ -141,9 +141,13 @@ impl RowSource {
     /// Opens a file.
     ///
     /// # Errors
-    /// As [`open_input`].
-    pub(super) fn open(name: &str, options: &FixFileOptions) -> Result<Self, CliError> {
-        let source = open_input(name, options)?;
+    /// As [`InputArgs::open`].
+    pub(super) fn open(
+        name: &str,
+        input: &InputArgs,
+        time: Option<TimeDefault>,
+    ) -> Result<Self, CliError> {
+        let source = input.open(name, time)?;
         Ok(if is_stream(name) { Self::Stream(source) } else { Self::File(source) })
     }
 
@@ -164,7 +168,7 @@ impl ReportArgs {
     pub fn source(&self) -> Result<RowSource, CliError> {
         let single = &self.single;
         match (&self.file, &self.input.object, single.x, single.y) {
-            (Some(file), ..) => RowSource::open(file, &self.input.options(self.time)),
+            (Some(file), ..) => RowSource::open(file, &self.input, self.time),
             (None, Some(object), Some(x), Some(y)) => {
                 let time_ms = self.time.unwrap_or(TimeDefault::Now).ms();
                 let state = single.state.unwrap_or(0);

@@ -38,7 +38,7 @@ impl ImportArgs {
     /// # Errors
     /// As [`RowSource::open`].
     pub(super) fn source(&self) -> Result<RowSource, CliError> {
-        RowSource::open(&self.file, &self.input.options(self.time))
+        RowSource::open(&self.file, &self.input, self.time)
     }
 }
 

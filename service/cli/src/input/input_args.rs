@@ -3,6 +3,10 @@
 use clap::Args;
 use shoal_table::{AltitudeUnit, ColumnOverride, FixFileOptions, SpeedUnit, TimeDefault, TimeUnit};
 
+use super::fix_source::FixSource;
+use super::input_file::open_input;
+use super::prefixed::Prefixed;
+use crate::error::CliError;
 use crate::values::delimiter;
 
 /// Flags that say how a file is read.
@@ -34,6 +38,9 @@ pub struct InputArgs {
     /// of GPX: a number, or a name in a named fleet
     #[arg(long, env = "SHOAL_OBJECT", value_name = "ID", allow_hyphen_values = true)]
     pub object: Option<String>,
+    /// Text before the id of each object, in a named fleet: bus- makes 402 the object bus-402
+    #[arg(long, env = "SHOAL_NAME_PREFIX", value_name = "TEXT")]
+    pub name_prefix: Option<String>,
     /// Refuse a row with a speed, heading, altitude or state that cannot be stored, instead of
     /// storing the position without it
     #[arg(long, env = "SHOAL_STRICT", num_args = 0..=1, require_equals = true,
@@ -42,9 +49,24 @@ pub struct InputArgs {
 }
 
 impl InputArgs {
+    /// Opens a file; `time` is that of rows that state none.
+    ///
+    /// # Errors
+    /// As [`open_input`].
+    pub fn open(
+        &self,
+        file: &str,
+        time: Option<TimeDefault>,
+    ) -> Result<Box<dyn FixSource>, CliError> {
+        let source = open_input(file, &self.options(time))?;
+        Ok(match self.name_prefix.clone().filter(|prefix| !prefix.is_empty()) {
+            Some(prefix) => Box::new(Prefixed::new(source, prefix)),
+            None => source,
+        })
+    }
+
     /// The options of a reader; `time` is that of rows that state none.
-    #[must_use]
-    pub fn options(&self, time: Option<TimeDefault>) -> FixFileOptions {
+    fn options(&self, time: Option<TimeDefault>) -> FixFileOptions {
         FixFileOptions {
             columns: self.column.clone(),
             delimiter: self.delimiter,

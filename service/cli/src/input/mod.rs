@@ -12,6 +12,7 @@ mod json;
 #[cfg(test)]
 mod mutations;
 mod nmea;
+mod prefixed;
 mod row_batches;
 mod value;
 

@@ -19,7 +19,7 @@ use super::survey::Survey;
 use super::time_order::{SORTED_ROWS_MAX, TimeOrder};
 use crate::config::ReplayConfig;
 use crate::error::CliError;
-use crate::input::{FixSource, IdKind, open_input};
+use crate::input::{FixSource, IdKind};
 use crate::logs;
 
 /// Duration of a replay without a speedup, seconds.
@@ -45,7 +45,7 @@ impl Replayer {
     }
 
     fn source(&self) -> Result<Box<dyn FixSource>, CliError> {
-        open_input(&self.config.file.display().to_string(), &self.config.options)
+        self.config.input.open(&self.config.file.display().to_string(), None)
     }
 
     /// The rows in the order of their times.

@@ -181,6 +181,21 @@ fn a_file_with_texts_makes_its_fleet() {
 }
 
 #[test]
+fn the_sample_is_played_as_buses_with_names() {
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/bus_austin.csv.gz");
+    let flags = ["--named", "--name-prefix", "bus-", "--speedup", "1e9", "--replay", sample];
+    let mut served = Served::start(&flags);
+    served.lines_until("replay done");
+    let names = served.run("names --json").expect(0);
+    assert_eq!(names.lines().count(), 183);
+    assert!(names.lines().all(|line| line.contains("\"name\":\"bus-")), "{names}");
+    assert_eq!(served.run("get bus-402 --ids").expect(0), "bus-402\n");
+    served.run("get 402").expect(4);
+    let near = served.run("nearest -97.743,30.267 -k 3 --name bus-4* --ids").expect(0);
+    assert!(near.lines().count() == 3 && near.lines().all(|line| line.starts_with("bus-4")));
+}
+
+#[test]
 fn an_erased_name_is_in_no_answer() {
     let (_folder, served) = with_history();
     served.run_with("history import - --json", &reported()).json(0);
