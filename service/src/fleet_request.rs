@@ -69,6 +69,25 @@ fn space(sent: Option<&v1::Space>) -> Result<Space, ServiceError> {
     }
 }
 
+/// Fills the fields that a request leaves open with the settings of a fleet.
+pub(crate) fn fill(request: &mut v1::CreateFleetRequest, settings: &v1::Fleet) {
+    let v1::Fleet { space, clock, ttl, limits, durability, event_clock_lead, kind, .. } = settings;
+    let unspecified = 0;
+    for (field, value) in [
+        (&mut request.clock, clock),
+        (&mut request.durability, durability),
+        (&mut request.kind, kind),
+    ] {
+        if *field == unspecified {
+            *field = *value;
+        }
+    }
+    request.space = request.space.or(*space);
+    request.ttl = request.ttl.or(*ttl);
+    request.limits = request.limits.or(*limits);
+    request.event_clock_lead = request.event_clock_lead.or(*event_clock_lead);
+}
+
 /// The request that creates a fleet of this specification.
 pub(crate) fn create_request(name: &FleetName, spec: &FleetSpec) -> v1::CreateFleetRequest {
     v1::CreateFleetRequest {
@@ -80,6 +99,7 @@ pub(crate) fn create_request(name: &FleetName, spec: &FleetSpec) -> v1::CreateFl
         durability: spec.durability.map(durability_value).unwrap_or_default().into(),
         event_clock_lead: lead_message(spec.clock, spec.event_clock_lead_ms),
         kind: kind_value(spec.kind).into(),
+        settings_of: String::new(),
     }
 }
 

@@ -60,23 +60,27 @@ pub struct CreateArgs {
     /// Its objects have names instead of numbers
     #[arg(long)]
     pub named: bool,
+    /// Take the settings that are not given from this fleet
+    #[arg(long, value_name = "FLEET", default_value = "", hide_default_value = true)]
+    pub like: String,
     /// Where its objects live: geographic, planar:WIDTHxHEIGHT or planar:WIDTHxHEIGHT:QUANTUM in
-    /// metres
-    #[arg(long, default_value = "geographic")]
-    pub space: Space,
-    /// What drives age and time to live: system, or event (the largest event time)
-    #[arg(long, default_value = "system", value_parser = clock)]
-    pub clock: Clock,
-    /// Remove objects silent for this long, as in 10m; 0 keeps them
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = span)]
-    pub ttl: Duration,
+    /// metres [default: geographic]
+    #[arg(long)]
+    pub space: Option<Space>,
+    /// What drives age and time to live: system, or event (the largest event time) [default:
+    /// system]
+    #[arg(long, value_parser = clock)]
+    pub clock: Option<Clock>,
+    /// Remove objects silent for this long, as in 10m; 0 keeps them [default: 0]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    pub ttl: Option<Duration>,
     /// How far an event clock may be ahead of a time that a second client confirms, as in 5s
     /// [default: 1s, or a tenth of --ttl if that is less]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub event_clock_lead: Option<Duration>,
     /// Most objects; 0 for the server's default
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub objects_max: u64,
+    #[arg(long, value_name = "N")]
+    pub objects_max: Option<u64>,
     /// Default durability of acknowledgements: applied, or logged (synced in the log) [default:
     /// logged if the server has --data]
     #[arg(long, value_name = "LEVEL", value_parser = parse_durability)]
@@ -86,18 +90,21 @@ pub struct CreateArgs {
 impl CreateArgs {
     fn request(&self) -> v1::CreateFleetRequest {
         let clock = match self.clock {
-            Clock::System => v1::Clock::System,
-            Clock::Event => v1::Clock::Event,
+            None => v1::Clock::Unspecified,
+            Some(Clock::System) => v1::Clock::System,
+            Some(Clock::Event) => v1::Clock::Event,
         };
+        let kind = if self.named { v1::FleetKind::Named } else { v1::FleetKind::Unspecified };
         v1::CreateFleetRequest {
             name: self.name.clone(),
-            space: Some(fleet_space::to_wire(&self.space)),
+            space: self.space.as_ref().map(fleet_space::to_wire),
             clock: clock.into(),
-            ttl: Some(duration::from_std(self.ttl)),
-            limits: Some(v1::FleetLimits { objects_max: self.objects_max }),
+            ttl: self.ttl.map(duration::from_std),
+            limits: self.objects_max.map(|objects_max| v1::FleetLimits { objects_max }),
             durability: self.durability.unwrap_or_default().into(),
             event_clock_lead: self.event_clock_lead.map(duration::from_std),
-            kind: if self.named { v1::FleetKind::Named } else { v1::FleetKind::Numeric }.into(),
+            kind: kind.into(),
+            settings_of: self.like.clone(),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::access::Call;
 use crate::cycle::{Durability, FleetName};
 use crate::error::ServiceError;
 use crate::fleet::{ChangeReply, Fleet, Token};
-use crate::fleet_request::spec;
+use crate::fleet_request::{fill, spec};
 use crate::limits::{FLEET_PAGE_DEFAULT, FLEET_PAGE_MAX};
 
 impl ServiceContext {
@@ -35,8 +35,12 @@ impl FleetService for ServiceContext {
         request: Request<CreateFleetRequest>,
     ) -> Result<Response<CreateFleetResponse>, Status> {
         let call = Call::of(request.extensions())?;
-        let request = request.into_inner();
+        let mut request = request.into_inner();
         let name = FleetName::new("name", &request.name)?;
+        if !request.settings_of.is_empty() {
+            let model = self.fleet(&call, "settings_of", &request.settings_of)?;
+            fill(&mut request, &self.describe(&model));
+        }
         let spec = spec(&request, &self.limits)?;
         if spec.durability == Some(Durability::Logged) && !self.has_data() {
             return Err(ServiceError::no_data("durability").into());

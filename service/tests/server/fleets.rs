@@ -301,3 +301,46 @@ async fn every_engine_has_a_secret_hash_key() {
     }
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_takes_the_settings_of_another_that_its_request_leaves_open() {
+    let server = Running::start().await;
+    let mut fleets = server.fleets().await;
+    let plane = v1::PlanarSpace { width_m: 50.0, height_m: 20.0, quantum_m: 0.0 };
+    let model = v1::CreateFleetRequest {
+        name: "model".into(),
+        space: Some(v1::Space { kind: Some(v1::space::Kind::Planar(plane)) }),
+        clock: v1::Clock::Event.into(),
+        ttl: Some(millis(5_000)),
+        limits: Some(v1::FleetLimits { objects_max: 7 }),
+        durability: v1::Durability::Applied.into(),
+        event_clock_lead: Some(millis(300)),
+        kind: v1::FleetKind::Named.into(),
+        settings_of: String::new(),
+    };
+    let model = fleets.create_fleet(model).await.unwrap().into_inner().fleet.unwrap();
+    let settings = |fleet: &v1::Fleet| {
+        let v1::Fleet { space, clock, ttl, limits, durability, event_clock_lead, kind, .. } =
+            fleet.clone();
+        (space, clock, ttl, limits, durability, event_clock_lead, kind)
+    };
+    let like = |name: &str| v1::CreateFleetRequest {
+        name: name.into(),
+        settings_of: "model".into(),
+        ..Default::default()
+    };
+    let copy = fleets.create_fleet(like("copy")).await.unwrap().into_inner().fleet.unwrap();
+    assert_eq!(settings(&copy), settings(&model));
+    // What the request states counts.
+    let request = v1::CreateFleetRequest {
+        ttl: Some(millis(0)),
+        limits: Some(v1::FleetLimits { objects_max: 9 }),
+        kind: v1::FleetKind::Numeric.into(),
+        ..like("other")
+    };
+    let other = fleets.create_fleet(request).await.unwrap().into_inner().fleet.unwrap();
+    assert_eq!((other.ttl, other.limits.unwrap().objects_max), (None, 9));
+    assert_eq!((other.kind(), other.clock()), (v1::FleetKind::Numeric, v1::Clock::Event));
+    let unknown = v1::CreateFleetRequest { settings_of: "no-such".into(), ..like("x") };
+    refused(fleets.create_fleet(unknown).await, "FLEET_UNKNOWN");
+}

@@ -314,6 +314,7 @@ async fn fleets_are_kept_and_a_deleted_one_does_not_return() {
         durability: v1::Durability::Applied.into(),
         event_clock_lead: Some(millis(2_500)),
         kind: v1::FleetKind::Named.into(),
+        settings_of: String::new(),
     };
     let created = fleets.create_fleet(request).await.unwrap().into_inner().fleet.unwrap();
     let gone = v1::CreateFleetRequest { name: "gone".into(), ..Default::default() };

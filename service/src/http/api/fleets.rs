@@ -49,6 +49,10 @@ pub(super) struct NewFleet {
     /// The most objects; 0 or absent for the default of the server.
     #[serde(default)]
     objects_max: Option<u64>,
+    /// A fleet whose settings hold for the members that are absent.
+    #[serde(default)]
+    #[schemars(regex(pattern = "^[a-z0-9_-]{1,64}$"))]
+    settings_of: Option<String>,
     /// What acknowledgements stand for; `logged` if absent and the server has a data folder.
     #[serde(default)]
     durability: Option<DurabilityWord>,
@@ -114,11 +118,13 @@ pub(super) async fn create(mut call: Call) -> Result<Response, Problem> {
     let space = space.map_err(|error| Problem::field("space", error))?;
     let clock = match new.clock {
         Some(ClockWord::Event) => v1::Clock::Event,
-        Some(ClockWord::System) | None => v1::Clock::System,
+        Some(ClockWord::System) => v1::Clock::System,
+        None => v1::Clock::Unspecified,
     };
     let kind = match new.kind {
         Some(KindWord::Named) => v1::FleetKind::Named,
-        Some(KindWord::Numeric) | None => v1::FleetKind::Numeric,
+        Some(KindWord::Numeric) => v1::FleetKind::Numeric,
+        None => v1::FleetKind::Unspecified,
     };
     let durability = reports::durability(new.durability.map(|word| match word {
         DurabilityWord::Applied => "applied",
@@ -132,6 +138,7 @@ pub(super) async fn create(mut call: Call) -> Result<Response, Problem> {
         limits: new.objects_max.map(|objects_max| v1::FleetLimits { objects_max }),
         durability: durability.into(),
         kind: kind.into(),
+        settings_of: new.settings_of.unwrap_or_default(),
         ..Default::default()
     };
     let reply = call.fleets().create_fleet(call.request(request)).await;
