@@ -82,10 +82,13 @@ pub(crate) fn fill(request: &mut v1::CreateFleetRequest, settings: &v1::Fleet) {
             *field = *value;
         }
     }
+    // A lead that is the default depends on the time to live.
+    if request.ttl.is_none() {
+        request.event_clock_lead = request.event_clock_lead.or(*event_clock_lead);
+    }
     request.space = request.space.or(*space);
     request.ttl = request.ttl.or(*ttl);
     request.limits = request.limits.or(*limits);
-    request.event_clock_lead = request.event_clock_lead.or(*event_clock_lead);
 }
 
 /// The request that creates a fleet of this specification.

@@ -51,7 +51,7 @@ pub async fn run(client: &Client, args: &NamesArgs) -> Result<Exit, CliError> {
         for (name, object) in page.names.iter().zip(page.objects) {
             after_object = object;
             if args.json {
-                writeln!(out, "{}", json!({ "name": name, "object": object.to_string() }))?;
+                writeln!(out, "{}", json!({ "object": name, "number": object.to_string() }))?;
             } else {
                 writeln!(out, "{name}")?;
             }

@@ -169,6 +169,10 @@ impl ReportArgs {
         let single = &self.single;
         match (&self.file, &self.input.object, single.x, single.y) {
             (Some(file), ..) => RowSource::open(file, &self.input, self.time),
+            (None, Some(_), ..) if self.input.name_prefix.is_some() => {
+                let problem = "--name-prefix is for files: give --object the whole name";
+                Err(CliError::Usage(problem.to_owned()))
+            }
             (None, Some(object), Some(x), Some(y)) => {
                 let time_ms = self.time.unwrap_or(TimeDefault::Now).ms();
                 let state = single.state.unwrap_or(0);

@@ -94,8 +94,9 @@ impl JobAnswers {
 
     /// These answers with other rows: one answer of the page for each.
     pub(crate) fn with_page(self, page: AnswerPage) -> Self {
-        let places = (0..page.heads.len()).map(|head| (0, head as u32)).collect();
-        Self { set: Arc::new(AnswerSet::new(vec![page], places)), first: 0, ..self }
+        let count = page.heads.len();
+        let places = (0..count).map(|head| (0, head as u32)).collect();
+        Self { set: Arc::new(AnswerSet::new(vec![page], places)), first: 0, count, ..self }
     }
 
     /// Copies these answers out of their set if the set also holds answers to other jobs.

@@ -197,7 +197,7 @@ impl JobQueue {
 
     /// Queues a change whose places are reserved. A fleet that ended must be drained after this.
     pub(super) fn send_change(&self, job: ChangeJob) {
-        // An error means that the fleet ended, which closes the reply channel of the job.
+        // The queue has a receiver, so sending does not fail.
         let _ = self.change_sender.send(job);
     }
 

@@ -110,7 +110,7 @@ impl SubscriptionPlanner {
                 match change {
                     // The route of a changed region gets its new pattern.
                     SettledChange::Add { region_id, region }
-                    | SettledChange::Alter { region_id, region, .. } => {
+                    | SettledChange::Alter { region_id, region } => {
                         let (region_id, pattern) = (*region_id, region.pattern.clone());
                         added.push(Route { region: region.id, region_id, pattern });
                     }
@@ -173,9 +173,9 @@ fn take(job: SubscriptionJob, changes: &mut Vec<SubscriptionChange>) -> PlannedJ
             changes.push(set(region.id, subscription, region.snapshot));
             SettledChange::Add { region_id, region }
         }
-        RegionChange::Alter { region_id, region, former, subscription } => {
+        RegionChange::Alter { region_id, region, subscription } => {
             changes.push(set(region.id, subscription, region.snapshot));
-            SettledChange::Alter { region_id, region, former }
+            SettledChange::Alter { region_id, region }
         }
         RegionChange::Remove { id } => {
             changes.push(SubscriptionChange::Remove(id));

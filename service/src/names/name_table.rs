@@ -281,7 +281,7 @@ impl NameTable {
                 each(number, name);
             }
         }
-        end + 1
+        first.max(end + 1)
     }
 
     /// Calls `each` for every object, with its place and whether its name matches. Names can be

@@ -10,9 +10,7 @@
 use shoal_codec::FixRow;
 use shoal_engine::limits::{GET_OBJECTS_MAX, NEAREST_MAX};
 use shoal_engine::query::{AnswerHead, AnswerPage};
-use shoal_engine::{
-    Answer, Circle, Filter, Projection, Query, QueryKind, Ranker, Region, RowLimit, Space,
-};
+use shoal_engine::{Answer, Circle, Projection, Query, QueryKind, Ranker, Region, RowLimit, Space};
 
 use super::name_filter::{FoundNames, NameFilter};
 use super::service_context::ServiceContext;
@@ -20,8 +18,13 @@ use crate::error::ServiceError;
 use crate::fleet::JobAnswers;
 use crate::shares::Requester;
 
-/// Objects of a region that are tested by name before the names of the fleet are searched.
+/// Objects of the regions of a request that are tested by name before the names of the fleet are
+/// searched, divided among its queries.
 const TESTED_MAX: u64 = 1 << 16;
+/// Objects of one region that are tested at least.
+const TESTED_MIN: u64 = 256;
+/// Objects that match, times the queries for which their positions are tested.
+const MEMBERS_TESTED_MAX: usize = 1 << 20;
 /// How often the members are asked for, while names are added that match.
 const ATTEMPTS_MAX: u32 = 4;
 
@@ -30,10 +33,10 @@ const ATTEMPTS_MAX: u32 = 4;
 enum Way {
     /// The engine answers alone: the objects of the query match.
     Exact,
-    /// The engine answers without the pattern; at most [`TESTED_MAX`] objects of a region.
+    /// The engine answers without the pattern, for a bounded number of objects.
     Probe,
-    /// The positions of all objects that match are tested; one query asks for them for all. The
-    /// rank of the farthest neighbour that was tested by name, for a nearest query.
+    /// The positions of all objects that match are tested. Has the rank of the farthest neighbour
+    /// that was tested by name, for a nearest query.
     Members(u64),
     /// As [`Way::Probe`] for any number of objects of a region.
     All,
@@ -45,7 +48,6 @@ enum Way {
 #[derive(Debug)]
 pub(super) struct NameSieve {
     filter: NameFilter,
-    conditions: Option<Box<Filter>>,
     space: Space,
     queries: Vec<(Query, Way)>,
     /// The objects that match, as far as the names are searched.
@@ -59,9 +61,9 @@ impl Way {
     }
 }
 
-/// Asks for the objects at up to twice the distance of a rank.
+/// Asks for the objects at up to twice the distance of a rank, and at least a metre.
 fn farther(space: &Space, rank: u64, rank_max: u64) -> Way {
-    let distance_m = 2.0 * space.distance_m(rank);
+    let distance_m = (2.0 * space.distance_m(rank)).max(1.0);
     Way::Around(space.rank_within(distance_m).max(rank.saturating_add(1)).min(rank_max))
 }
 
@@ -89,25 +91,25 @@ impl NameSieve {
             QueryKind::Get(_) => Way::Exact,
             QueryKind::Range(_) | QueryKind::Nearest { .. } => Way::Probe,
         };
-        // All queries of a request have the same filter.
-        let conditions = queries.first().and_then(|query| query.filter.clone());
         let queries = queries.into_iter().map(|query| (way(&query), query));
         let queries = queries.map(|(way, query)| (query, way)).collect();
         let members = FoundNames::default();
-        Self { filter, conditions, space: *space, queries, members, attempts: 0 }
+        Self { filter, space: *space, queries, members, attempts: 0 }
     }
 
-    /// The queries for the engine: those that are not answered by the members, then the query for
-    /// the members if any is.
+    /// The queries for the engine, in the order of the request.
     pub(super) fn asked(&self) -> Vec<Query> {
-        let asked = self.queries.iter().filter(|(_, way)| !way.asks_members());
-        let mut asked: Vec<_> = asked.map(|(query, way)| self.asked_one(query, *way)).collect();
-        if asked.len() < self.queries.len() {
-            let kind = QueryKind::Get(self.members.objects.clone());
-            let (filter, projection) = (self.conditions.clone(), Projection::Fixes);
-            asked.push(Query { kind, filter, projection, limit: None });
-        }
-        asked
+        self.queries.iter().map(|(query, way)| self.asked_one(query, *way)).collect()
+    }
+
+    /// Objects that a probe of each query returns at most.
+    fn probe_max(&self) -> u64 {
+        (TESTED_MAX / self.queries.len().max(1) as u64).max(TESTED_MIN)
+    }
+
+    /// Neighbours that a probe of a nearest query asks for.
+    fn neighbours(&self, k: u32) -> u32 {
+        u64::from(k).max(self.probe_max()).min(NEAREST_MAX as u64) as u32
     }
 
     fn asked_one(&self, query: &Query, way: Way) -> Query {
@@ -118,17 +120,23 @@ impl NameSieve {
         let asked = Query { projection, limit: None, ..query.clone() };
         match (way, &query.kind) {
             (Way::Exact, _) => query.clone(),
-            (Way::Probe, QueryKind::Nearest { x, y, rank_max, .. }) => {
-                let (x, y, k, rank_max) = (*x, *y, NEAREST_MAX as u32, *rank_max);
+            (Way::Probe, QueryKind::Nearest { x, y, k, rank_max }) => {
+                let (x, y, k, rank_max) = (*x, *y, self.neighbours(*k), *rank_max);
                 Query { kind: QueryKind::Nearest { x, y, k, rank_max }, ..asked }
             }
-            (Way::Probe, _) => Query { limit: Some(RowLimit::AllOrNone(TESTED_MAX)), ..asked },
+            (Way::Probe, _) => {
+                Query { limit: Some(RowLimit::AllOrNone(self.probe_max())), ..asked }
+            }
+            (Way::Members(_), _) => {
+                let kind = QueryKind::Get(self.members.objects.clone());
+                Query { kind, projection: Projection::Fixes, ..asked }
+            }
             (Way::Around(rank), QueryKind::Nearest { x, y, .. }) => {
                 let circle = Circle::reaching(&self.space, &self.ranker(*x, *y), rank);
                 let kind = QueryKind::Range(Region::Circle(Box::new(circle)));
                 Query { kind, projection: Projection::Fixes, ..asked }
             }
-            (Way::Around(_) | Way::All | Way::Members(_), _) => asked,
+            (Way::Around(_) | Way::All, _) => asked,
         }
     }
 
@@ -140,12 +148,7 @@ impl NameSieve {
     pub(super) fn sieve(&mut self, answered: &JobAnswers) -> Sieved {
         let mut page = AnswerPage::default();
         let mut open = Vec::new();
-        let members = answered.iter().last();
-        let mut answers = answered.iter();
-        for at in 0..self.queries.len() {
-            let (query, way) = &self.queries[at];
-            let answer = if way.asks_members() { members } else { answers.next() };
-            let Some(answer) = answer else { break };
+        for (at, ((query, way), answer)) in self.queries.iter().zip(answered.iter()).enumerate() {
             match self.pick(query, *way, &answer) {
                 Ok(None) => add(&mut page, &answer),
                 Ok(Some(picked)) => add_picked(&mut page, query, &answer, &picked),
@@ -182,7 +185,10 @@ impl NameSieve {
 
     /// Asks no more for the members if they are too many, or if names are added all the time.
     fn settle_ways(&mut self) {
-        if self.members.objects.len() <= GET_OBJECTS_MAX && self.attempts <= ATTEMPTS_MAX {
+        let members = self.members.objects.len();
+        let asking = self.queries.iter().filter(|(_, way)| way.asks_members()).count();
+        let are_few = members <= GET_OBJECTS_MAX && members * asking <= MEMBERS_TESTED_MAX;
+        if are_few && self.attempts <= ATTEMPTS_MAX {
             return;
         }
         for (query, way) in &mut self.queries {
@@ -201,7 +207,9 @@ impl NameSieve {
         let matching = || self.filter.matching(answer.objects);
         match (way, &query.kind) {
             (Way::Exact, _) | (_, QueryKind::Get(_)) => Ok(None),
-            (Way::Probe, QueryKind::Range(_)) if answer.total > TESTED_MAX => Err(Way::Members(0)),
+            (Way::Probe, QueryKind::Range(_)) if answer.total > self.probe_max() => {
+                Err(Way::Members(0))
+            }
             (Way::Members(_), QueryKind::Range(region)) => {
                 let is_inside = |fix: &FixRow| region.contains(fix.x, fix.y);
                 let rows = (0..).zip(answer.fixes).filter(|(_, fix)| is_inside(fix));
@@ -211,7 +219,7 @@ impl NameSieve {
             (Way::Probe, QueryKind::Nearest { k, .. }) => {
                 let mut rows = matching();
                 rows.truncate(*k as usize);
-                if rows.len() < *k as usize && answer.total >= NEAREST_MAX as u64 {
+                if rows.len() < *k as usize && answer.total >= u64::from(self.neighbours(*k)) {
                     return Err(Way::Members(answer.ranks.last().copied().unwrap_or(0)));
                 }
                 Ok(Some(Picked { rows, ranks: None }))

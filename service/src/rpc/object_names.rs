@@ -104,6 +104,8 @@ pub(super) async fn list(
     let has_more = objects.len() > size;
     objects.truncate(size);
     let reader = names.reader();
-    let names = objects.iter().map(|object| reader.name(*object).unwrap_or_default().to_owned());
-    Ok(ListNamesResponse { names: names.collect(), objects, has_more })
+    let named =
+        objects.iter().filter_map(|object| Some((reader.name(*object)?.to_owned(), *object)));
+    let (names, objects) = named.unzip();
+    Ok(ListNamesResponse { names, objects, has_more })
 }

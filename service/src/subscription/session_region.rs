@@ -20,8 +20,10 @@ pub(crate) struct SessionRegion {
     pub(crate) wants_move: bool,
     /// Vertices of its polygons.
     pub(crate) vertices: usize,
-    /// Selects its objects by name.
+    /// Selects its objects by name: the pattern that was last asked for.
     pub(crate) pattern: Option<Arc<NamePattern>>,
+    /// True if the engine refused a change after which the pattern in effect may be another one.
+    pub(crate) is_unsure: bool,
 }
 
 /// What a client follows: a region with its rules.
@@ -44,7 +46,7 @@ impl SessionRegion {
             Region::Rectangle(_) | Region::Circle(_) => 0,
         };
         let wants_move = subscription.wanted.contains(EventKind::Move);
-        Self { id, snapshot, wants_move, vertices, pattern }
+        Self { id, snapshot, wants_move, vertices, pattern, is_unsure: false }
     }
 }
 
@@ -62,27 +64,15 @@ pub(crate) enum RegionRequest {
 /// A change that is within the limits and is sent to the engine.
 #[derive(Debug)]
 pub(crate) enum RegionChange {
-    Add {
-        region_id: u64,
-        region: SessionRegion,
-        subscription: Box<Subscription>,
-    },
-    /// `former` is the pattern that the region had before.
-    Alter {
-        region_id: u64,
-        region: SessionRegion,
-        former: Option<Arc<NamePattern>>,
-        subscription: Box<Subscription>,
-    },
-    Remove {
-        id: RegionId,
-    },
+    Add { region_id: u64, region: SessionRegion, subscription: Box<Subscription> },
+    Alter { region_id: u64, region: SessionRegion, subscription: Box<Subscription> },
+    Remove { id: RegionId },
 }
 
 /// A change without its subscription.
 #[derive(Clone, Debug)]
 pub(crate) enum SettledChange {
     Add { region_id: u64, region: SessionRegion },
-    Alter { region_id: u64, region: SessionRegion, former: Option<Arc<NamePattern>> },
+    Alter { region_id: u64, region: SessionRegion },
     Remove { id: RegionId },
 }

@@ -256,16 +256,18 @@ impl Sessions {
             }
             RegionRequest::Change { region_id, followed } => {
                 let known = regions.get_mut(&region_id).ok_or_else(|| unknown("region_id"))?;
-                if known.pattern != followed.pattern && !followed.snapshot {
+                let is_same = known.pattern == followed.pattern && !known.is_unsure;
+                if !is_same && !followed.snapshot {
                     let problem = "differs from that of the region, which needs `snapshot`";
                     return Err(ServiceError::field("filter.name_pattern", problem));
                 }
                 let region = SessionRegion::new(known.id, &followed);
                 let region = self.lock().reserve(region, false, &self.limits)?;
                 // A change that is requested before this one is applied is compared with it.
-                let former = std::mem::replace(&mut known.pattern, region.pattern.clone());
+                known.pattern.clone_from(&region.pattern);
+                known.is_unsure = false;
                 let subscription = followed.subscription;
-                Ok(RegionChange::Alter { region_id, region, former, subscription })
+                Ok(RegionChange::Alter { region_id, region, subscription })
             }
             RegionRequest::Remove { region_id } => {
                 let region = regions.remove(&region_id).ok_or_else(|| unknown(""))?;
@@ -288,16 +290,17 @@ impl Sessions {
                     self.lock().release(std::slice::from_ref(region));
                 }
             }
-            SettledChange::Alter { region_id, region, former } => {
+            SettledChange::Alter { region_id, region } => {
                 let known = state.regions.get_mut(region_id);
                 let mut table = self.lock();
                 match known.filter(|known| known.id == region.id) {
                     Some(known) if is_applied => {
                         table.vertices -= known.vertices;
-                        *known = region.clone();
+                        let (pattern, is_unsure) = (known.pattern.take(), known.is_unsure);
+                        *known = SessionRegion { pattern, is_unsure, ..region.clone() };
                     }
                     Some(known) => {
-                        known.pattern.clone_from(former);
+                        known.is_unsure |= known.pattern.is_some() || region.pattern.is_some();
                         table.vertices -= region.vertices;
                     }
                     None => table.vertices -= region.vertices,

@@ -204,6 +204,56 @@ async fn patterns_hold_for_more_objects_than_are_tested_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn many_queries_of_one_request_are_sieved_alike() {
+    let mut random = Random::new(9);
+    let line = Line::start(20_000, &mut random).await;
+    let mut service = line.server.queries().await;
+    // Few members, and more than are tested for all queries.
+    for (pattern, count) in [("bus-19*", 300), ("*", 300), ("nobody", 40), ("*7", 3)] {
+        let (mut regions, mut queries, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+        for at in 0..count {
+            let (from, to) = (at * 7, 5_000 + at * 50);
+            let region = rectangle(x(from) - 3e-7, -1.0, x(to) + 3e-7, 1.0);
+            queries.push(v1::batch_query::Kind::Range(region.clone()));
+            let inside = line.matching(pattern).into_iter();
+            let inside = inside.filter(|it| (from..=to).contains(&(*it as usize - 1)));
+            expected.push(inside.collect::<Vec<u64>>());
+            regions.push(region);
+            let nearest = v1::NearestQuery { x: x(from) - 2e-7, k: 2, ..Default::default() };
+            queries.push(v1::batch_query::Kind::Nearest(nearest));
+        }
+        let request = v1::CountRegionsRequest {
+            filter: line.options(pattern, v1::Projection::Ids).filter,
+            min_token: line.token.clone(),
+            regions,
+            ..Default::default()
+        };
+        let counts = service.count_regions(request).await.unwrap().into_inner().counts;
+        let totals: Vec<u64> = expected.iter().map(|objects| objects.len() as u64).collect();
+        assert_eq!(counts, totals, "{pattern}");
+        let queries = queries.into_iter().map(|kind| v1::BatchQuery { kind: Some(kind) }).collect();
+        let options = Some(line.options(pattern, v1::Projection::Ids));
+        let batch = v1::BatchRequest { options, queries };
+        let stream = service.batch(tokio_stream::iter([batch])).await.unwrap().into_inner();
+        let mut found = vec![Vec::new(); 2 * count];
+        for response in within(collect(stream)).await.unwrap() {
+            for result in response.results {
+                assert_eq!(result.error, None);
+                found[result.query as usize].extend(result.objects);
+            }
+        }
+        for at in 0..count {
+            assert_eq!(found[2 * at], expected[at], "{pattern} {at}");
+            // West of the first object that may match, the nearest are those with the least steps.
+            let mut near = line.matching(pattern);
+            near.sort_by_key(|it| ((10 * (*it as i64 - 1)) - (70 * at as i64 - 2)).abs());
+            near.truncate(2);
+            assert_eq!(found[2 * at + 1], near, "{pattern} {at}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn names_are_listed_in_pages() {
     let mut random = Random::new(7);
     let line = Line::start(5_000, &mut random).await;

@@ -18,7 +18,10 @@ impl Prefixed {
 impl FixSource for Prefixed {
     fn next_row(&mut self, ids: IdKind) -> Option<Result<SourceRow, String>> {
         let mut row = self.source.next_row(ids)?;
-        if let (IdKind::Names, Ok(row)) = (ids, &mut row) {
+        // An empty name stays empty, and is refused.
+        if let (IdKind::Names, Ok(row)) = (ids, &mut row)
+            && !row.fix.name.is_empty()
+        {
             row.fix.name.insert_str(0, &self.prefix);
         }
         Some(row)

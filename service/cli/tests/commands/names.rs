@@ -188,7 +188,7 @@ fn the_sample_is_played_as_buses_with_names() {
     served.lines_until("replay done");
     let names = served.run("names --json").expect(0);
     assert_eq!(names.lines().count(), 183);
-    assert!(names.lines().all(|line| line.contains("\"name\":\"bus-")), "{names}");
+    assert!(names.lines().all(|line| line.contains("\"object\":\"bus-")), "{names}");
     assert_eq!(served.run("get bus-402 --ids").expect(0), "bus-402\n");
     served.run("get 402").expect(4);
     let near = served.run("nearest -97.743,30.267 -k 3 --name bus-4* --ids").expect(0);

@@ -26,7 +26,7 @@ pub(super) const FILTER: &[Param] = &[
     Param::new("altitude_m", Kind::Interval, "MIN,MAX in metres; an empty side is open"),
     Param::new(
         "name_pattern",
-        Kind::Text(512),
+        Kind::Pattern,
         "Of a named fleet: only names that match, as `truck-*`; `?` is one character",
     ),
 ];

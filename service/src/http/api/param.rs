@@ -46,6 +46,8 @@ pub(super) enum Kind {
     Objects(usize),
     /// Text of at most this number of characters.
     Text(usize),
+    /// A pattern of names.
+    Pattern,
     /// A token in base64url.
     Token,
 }
@@ -138,6 +140,7 @@ impl Kind {
                 json!({ "type": "array", "items": object, "minItems": 1, "maxItems": max })
             }
             Self::Text(max) => json!({ "type": "string", "maxLength": max }),
+            Self::Pattern => json!({ "type": "string", "minLength": 1, "maxLength": 512 }),
             Self::Token => {
                 json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]*$", "maxLength": 1366 })
             }
@@ -184,8 +187,9 @@ impl Kind {
             Self::Text(max) if text.chars().count() > max => {
                 return Err(format!("longer than {max} characters"));
             }
-            // The services check names.
-            Self::Fleet | Self::Text(_) => Value::Text(text.to_owned()),
+            Self::Pattern if text.is_empty() => return Err("a pattern is not empty".to_owned()),
+            // The services check names and patterns.
+            Self::Fleet | Self::Text(_) | Self::Pattern => Value::Text(text.to_owned()),
             Self::Token => Value::Bytes(token(text)?),
         })
     }

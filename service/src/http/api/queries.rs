@@ -23,7 +23,7 @@ pub(super) const OBJECTS: &[Param] =
 pub(super) const NAMES: &[Param] = &[
     Param::new(
         "name_pattern",
-        Kind::Text(512),
+        Kind::Pattern,
         "Only names that match, as `truck-*`; `?` is one character",
     ),
     Param::new("page_size", Kind::Integer(0, NAME_PAGE_MAX as i64), "The most names; 0 for 1,000"),
@@ -84,9 +84,10 @@ pub(super) struct NamesJson {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Name")]
 struct NameJson {
-    name: String,
-    /// The number that orders listings.
+    /// The object, that is its name.
     object: String,
+    /// The number that orders listings.
+    number: String,
 }
 
 pub(super) async fn names(call: Call) -> Result<Response, Problem> {
@@ -99,7 +100,7 @@ pub(super) async fn names(call: Call) -> Result<Response, Problem> {
     let reply = call.queries().list_names(call.request(request)).await;
     let page = reply.map_err(|status| call.problem(status))?.into_inner();
     let names = page.names.into_iter().zip(page.objects);
-    let names = names.map(|(name, object)| NameJson { name, object: object.to_string() });
+    let names = names.map(|(name, object)| NameJson { object: name, number: object.to_string() });
     json(StatusCode::OK, &NamesJson { names: names.collect(), has_more: page.has_more }, &[])
 }
 
