@@ -188,6 +188,12 @@ impl LogError {
         Self::Damaged { file: file.into(), offset, reason: reason.into() }
     }
 
+    /// Whether a file or folder does not exist.
+    #[must_use]
+    pub fn is_missing_file(&self) -> bool {
+        matches!(self, Self::Storage { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Whether the disk, or a quota, has no space.
     #[must_use]
     pub fn is_full(&self) -> bool {

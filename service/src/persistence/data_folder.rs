@@ -49,6 +49,9 @@ pub(crate) struct FleetFolder {
     is_copying: bool,
 }
 
+/// How often a log is listed before a missing file is an error.
+const LISTED_MAX: u32 = 4;
+
 impl FleetFolder {
     /// The folder of a fleet in the list.
     pub(super) fn new(storage: Arc<dyn Storage>, identity: FleetIdentity) -> Self {
@@ -76,7 +79,9 @@ impl FleetFolder {
     pub(crate) fn stream_log(&self, after_epoch: u64) -> Result<LogReader, LogError> {
         let fleet = Some(self.identity.clone());
         let options = ReadOptions { fleet, after_epoch, mode: ReadMode::Through(0) };
-        LogReader::open_streamed(self.storage.clone(), &self.log(), options)
+        listed_again(|| {
+            LogReader::open_streamed(self.storage.clone(), &self.log(), options.clone())
+        })
     }
 
     /// The options of the fleet's log writer.
@@ -108,8 +113,20 @@ impl FleetFolder {
     /// Opens the log for reading. Fails if the log lacks cycles after `after_epoch`.
     pub(crate) fn read_log(&self, after_epoch: u64, mode: ReadMode) -> Result<LogReader, LogError> {
         let options = ReadOptions { fleet: Some(self.identity.clone()), after_epoch, mode };
-        LogReader::open(self.storage.clone(), &self.log(), options)
+        listed_again(|| LogReader::open(self.storage.clone(), &self.log(), options.clone()))
     }
+}
+
+/// Opens a log, and lists it again if a file of the list does not exist: the writer of the log may
+/// retire a segment that was listed before it is opened.
+fn listed_again(open: impl Fn() -> Result<LogReader, LogError>) -> Result<LogReader, LogError> {
+    for _ in 1..LISTED_MAX {
+        match open() {
+            Err(error) if error.is_missing_file() => {}
+            opened => return opened,
+        }
+    }
+    open()
 }
 
 impl DataFolder {
