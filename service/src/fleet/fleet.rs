@@ -395,7 +395,10 @@ impl Fleet {
     }
 
     /// On a follower, waits until an epoch is applied.
-    async fn wait_for_epoch(&self, epoch: u64) -> Result<(), ServiceError> {
+    ///
+    /// # Errors
+    /// [`ServiceError::FollowerBehind`].
+    pub async fn wait_for_epoch(&self, epoch: u64) -> Result<(), ServiceError> {
         let Some(following) = self.following().filter(|_| epoch > self.view().epoch) else {
             return Ok(());
         };

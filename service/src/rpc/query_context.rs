@@ -9,6 +9,7 @@ use shoal_engine::limits::NEAREST_MAX;
 use shoal_engine::{Filter, Projection, Query, QueryKind, Region, RowLimit, Space};
 use shoal_proto::v1;
 
+use super::deadline::Deadline;
 use super::filter::filter;
 use super::name_filter::NameFilter;
 use super::object_names::add_named;
@@ -81,8 +82,18 @@ impl QueryContext {
         Query { kind, filter: self.filter.clone(), projection: self.projection, limit: self.limit }
     }
 
+    /// On a follower, waits until the epoch of the token is applied. Before that, names that the
+    /// token covers may be unknown.
+    ///
+    /// # Errors
+    /// [`ServiceError::FollowerBehind`], [`ServiceError::Deadline`].
+    pub(super) async fn reach_epoch(&self, deadline: Deadline) -> Result<(), ServiceError> {
+        deadline.bound(self.fleet.wait_for_epoch(self.epoch_min)).await
+    }
+
     /// A query for the objects with these ids and for those with these names; with neither, but
-    /// with a pattern of names, for all objects that match it.
+    /// with a pattern of names, for all objects that match it. With names, the caller awaits
+    /// [`QueryContext::reach_epoch`] before.
     ///
     /// # Errors
     /// [`ServiceError::Field`] for too many objects, and for names in a numeric fleet.

@@ -11,7 +11,7 @@ use shoal_testkit::Random;
 use crate::follower::{ANY, caught_up, following, leading, promote};
 use crate::names::{everything, named, named_options};
 use crate::restart::{crashed, on, small};
-use crate::running::{Running, START_MS, report, rows, until};
+use crate::running::{Running, START_MS, collect, report, rows, until, whole};
 
 /// A server whose fleet `default` is named, with a checkpoint after each `checkpoint_log_bytes`
 /// of the log.
@@ -121,4 +121,35 @@ async fn a_follower_has_the_names_of_its_leader_and_continues_their_numbers() {
     follower.stop().await;
     let again = start(&copy, 1 << 30).await;
     known.is_known_to(&again).await;
+}
+
+/// A follower waits for the epoch of a token before it looks names up: the rows before the token
+/// may have brought them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_finds_names_that_were_reported_before_the_token() {
+    let default_kind = named_options().default_kind;
+    let options = ServerOptions { default_kind, ..leading(1 << 30) };
+    let leader = Running::start_at(ANY, on(&SimulatedDisk::new(1)), options).await;
+    let follower = Running::start_in(on(&SimulatedDisk::new(2)), following(leader.address)).await;
+    caught_up(&leader).await;
+    let (mut positions, mut queries) = (leader.positions().await, follower.queries().await);
+    for round in 0..100 {
+        let name = format!("truck-{round}");
+        let fixes = vec![named(&name, START_MS, 1.0, 1.0)];
+        let min_token = report(&mut positions, vec![rows(fixes)]).await[0].token.clone();
+        let options = Some(v1::QueryOptions { min_token, ..Default::default() });
+        let names = vec![name];
+        if round % 2 == 0 {
+            let request = v1::GetRequest { options, names: names.clone(), ..Default::default() };
+            let answer = whole(queries.get(request).await.unwrap().into_inner()).await.unwrap();
+            assert_eq!(answer.names, names);
+        } else {
+            let get = v1::GetQuery { names: names.clone(), ..Default::default() };
+            let query = v1::BatchQuery { kind: Some(v1::batch_query::Kind::Get(get)) };
+            let request = v1::BatchRequest { options, queries: vec![query] };
+            let answers = queries.batch(tokio_stream::once(request)).await.unwrap().into_inner();
+            let answers = collect(answers).await.unwrap();
+            assert_eq!(answers[0].results[0].names, names);
+        }
+    }
 }
