@@ -160,6 +160,13 @@ pub struct RunArgs {
     /// deleted.
     #[arg(long, value_name = "NAME")]
     pub fleet: Option<String>,
+    /// Report objects by name to a named fleet. Names and numbers of everything that the server
+    /// sends must agree.
+    #[arg(long)]
+    pub named: bool,
+    /// Share of removed objects that report again under a new name.
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE", requires = "named")]
+    pub rename: f64,
     /// Time to live of the fresh fleet's records at its event clock, milliseconds; 0 keeps them.
     #[arg(long, default_value_t = 0)]
     pub ttl_ms: i64,

@@ -7,7 +7,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
 use shoal_client::v1::{
-    self as proto, CreateFleetRequest, ErrorReason, Fleet, GeographicSpace, PlanarSpace,
+    self as proto, CreateFleetRequest, ErrorReason, Fleet, FleetKind, GeographicSpace, PlanarSpace,
     ReplicationRole, space,
 };
 use shoal_client::{Client, Error, duration};
@@ -75,6 +75,13 @@ impl RunFleet {
         let (is, wanted) = (engine_space(self.fleet.space.as_ref())?, engine_space(Some(wanted))?);
         if is != wanted {
             return usage(format!("fleet {name} has space {is}, the workload needs {wanted}"));
+        }
+        if (self.fleet.kind() == FleetKind::Named) != plan.flags.named {
+            return usage(if plan.flags.named {
+                format!("fleet {name} is numeric, --named needs a named fleet")
+            } else {
+                format!("fleet {name} is named, it needs --named")
+            });
         }
         let objects_max = limits.map_or(0, |limits| limits.objects_max);
         if plan.verify_share.is_none() {
@@ -185,8 +192,10 @@ async fn create(
     name: String,
     space: &proto::Space,
 ) -> Result<Fleet, LoadError> {
+    let kind = if plan.flags.named { FleetKind::Named } else { FleetKind::Numeric };
     let request = CreateFleetRequest {
         name,
+        kind: kind.into(),
         space: Some(*space),
         clock: proto::Clock::Event.into(),
         ttl: Some(duration::from_millis(plan.flags.ttl_ms.unsigned_abs())),

@@ -15,6 +15,7 @@ pub mod in_flight;
 pub mod limits;
 pub mod login;
 pub mod measure;
+pub mod names;
 pub mod plan;
 pub mod query;
 pub mod report;

@@ -1,12 +1,14 @@
 //! All limits of the load generator, with their reasons; relations between them are asserted at
 //! compile time. They bound the memory of the client, not what a server accepts.
 
+use crate::names::NAME_BYTES_MAX;
+
 /// With a lead of at least this, 100 years, an event clock follows every row.
 pub const EVENT_CLOCK_LEAD_MS: u64 = 36_525 * 86_400_000;
 /// Connections of one run, each of them two HTTP/2 channels: one for reports, one for queries.
 pub const CONNECTIONS_MAX: u32 = 512;
 /// Rows of one message: with all attributes they take less than the server's limit of 64 MiB.
-pub const BATCH_ROWS_MAX: u32 = 1 << 20;
+pub const BATCH_ROWS_MAX: u32 = 1_000_000;
 /// Rows of one message by default. Weak evidence (prepared blocks, two cores shared with the server
 /// and other work): 4,096 rows 5.7 M/s, 8,192 7.8, 16,384 7.9, 65,536 6.7; larger messages increase
 /// ack latency.
@@ -14,8 +16,8 @@ pub const BATCH_ROWS_DEFAULT: u32 = 8_192;
 /// Default number of rows of one message with verification. It is smaller, so that there are more
 /// epochs to compare.
 pub const BATCH_ROWS_VERIFY: u32 = 1_024;
-/// Bytes of the largest row on the wire: tag, length and all eight fields of a fix.
-pub const ROW_BYTES_MAX: usize = 62;
+/// Bytes of the largest row on the wire: tag, length, time, position, speed, heading and a name.
+pub const ROW_BYTES_MAX: usize = 2 + 3 * 9 + 2 * 5 + 2 + NAME_BYTES_MAX;
 /// Bytes of a report without its rows: names of fleet and producer, numbers, tags.
 pub const MESSAGE_HEAD_BYTES_MAX: usize = 512;
 /// The server's limit on the bytes of one message.

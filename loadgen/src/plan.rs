@@ -49,6 +49,8 @@ pub struct QueryPlan {
     pub nearest_k: u32,
     /// Maximum number of objects of a get query.
     pub get_objects: u32,
+    /// Whether objects are asked for by name.
+    pub is_named: bool,
 }
 
 impl RunPlan {
@@ -88,6 +90,7 @@ impl RunPlan {
                 wanted: args.want.unwrap_or(if args.verify { Wanted::Mixed } else { Wanted::Ids }),
                 nearest_k: args.nearest_k,
                 get_objects: args.get_objects,
+                is_named: args.named,
             },
             subscription,
             flags: args,
@@ -264,6 +267,7 @@ fn check(args: &RunArgs) -> Result<(), LoadError> {
         ("duplicate", args.duplicate),
         ("bad", args.bad),
         ("remove", args.remove),
+        ("rename", args.rename),
     ];
     for (flag, value) in shares {
         if !(0.0..=1.0).contains(&value) {
@@ -292,6 +296,9 @@ fn check(args: &RunArgs) -> Result<(), LoadError> {
     }
     if args.prepared && args.remove > 0.0 {
         return usage("--prepared takes no --remove: removals are not part of a block".to_owned());
+    }
+    if args.rename > 0.0 && args.remove == 0.0 {
+        return usage("--rename needs --remove: removed objects get new names".to_owned());
     }
     if args.verify_share.is_some() && !args.verify {
         return usage("--verify-share needs --verify".to_owned());
@@ -371,11 +378,13 @@ mod tests {
             ("--prepared", "--encoding block"),
             ("--prepared --encoding block --remove 0.1", "--remove"),
             ("--block-plan planned", "--encoding block"),
+            ("--named --rename 0.5", "--remove"),
+            ("--named --remove 0.1 --rename 2", "--rename"),
             ("--verify-share 0.5", "--verify"),
             ("--history-queries 5 --verify --fleet mine", "--history-queries"),
             ("--connections 0", "connections is 0"),
             ("--batch 0", "batch is 0"),
-            ("--batch 2000000", "1048576"),
+            ("--batch 2000000", "1000000"),
             ("--query-batch 5000", "4096"),
             ("--late 1.5", "--late"),
             ("--rate -1", "--rate"),

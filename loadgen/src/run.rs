@@ -17,12 +17,13 @@ use crate::fleet::RunFleet;
 use crate::limits::{STALL_S_MAX, VERIFY_PAST_CHANGES_MAX};
 use crate::measure::progress::show_progress;
 use crate::measure::{Counters, Summary, Totals, write_json};
+use crate::names::Names;
 use crate::plan::RunPlan;
 use crate::session::Session;
 use crate::subscription::EpochTimes;
 use crate::subscription::spawn::{self as sessions, Subscribers};
 use crate::tasks::{Tasks, open_workload, spawn, spawn_history, starters};
-use crate::verify::{Past, Verifier};
+use crate::verify::{Expected, Past, Verifier};
 
 /// The server's tolerance for event times ahead of its clock, milliseconds. No workload generates
 /// times near this limit, so small clock differences have no effect.
@@ -88,8 +89,9 @@ async fn drive(
     start: watch::Sender<Option<Instant>>,
 ) -> Result<Summary, LoadError> {
     let counters = Arc::new(Counters::default());
+    let names = plan.flags.named.then(Arc::<Names>::default);
     let verifier = match plan.verify_share {
-        Some(_) => Some(verifier(plan, fleet, &counters)?),
+        Some(_) => Some(verifier(plan, fleet, names.clone(), &counters)?),
         None => None,
     };
     let (ready, are_ready) = mpsc::unbounded_channel();
@@ -100,6 +102,7 @@ async fn drive(
         quantizer: Quantizer::new(fleet.fleet.space.as_ref()),
         shift_ms: shift_ms(plan, fleet.fleet.clock_ms),
         seen: Arc::default(),
+        names,
         counters: Arc::clone(&counters),
         verifier: verifier.as_ref().map(Verifier::link),
         times: plan.subscription.as_ref().map(|_| Arc::new(EpochTimes::new(plan.connections()))),
@@ -137,6 +140,7 @@ async fn drive(
 fn verifier(
     plan: &RunPlan,
     fleet: &RunFleet,
+    names: Option<Arc<Names>>,
     counters: &Arc<Counters>,
 ) -> Result<Verifier, LoadError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -149,7 +153,8 @@ fn verifier(
     model.import(empty).map_err(|error| LoadError::Task(error.to_string()))?;
     let asks_past = plan.flags.history_queries > 0;
     let past = asks_past.then(|| Past::new(ttl_ms, VERIFY_PAST_CHANGES_MAX));
-    Verifier::start(model, name, time_max_ms, plan.connections(), past, Arc::clone(counters))
+    let expected = Expected { fleet: name, time_max_ms, past, names };
+    Verifier::start(model, expected, plan.connections(), Arc::clone(counters))
         .map_err(|error| LoadError::Task(format!("no thread for the verifier: {error}")))
 }
 

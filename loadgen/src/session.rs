@@ -11,8 +11,10 @@ use tokio::time::Instant;
 
 use crate::error::LoadError;
 use crate::measure::Counters;
+use crate::names::Names;
 use crate::plan::RunPlan;
 use crate::query::SeenObjects;
+use crate::report::MessageFleet;
 use crate::subscription::EpochTimes;
 use crate::verify::VerifierLink;
 
@@ -31,6 +33,8 @@ pub struct Session {
     pub shift_ms: i64,
     /// Objects that the first connection has sent lately.
     pub seen: Arc<SeenObjects>,
+    /// Names and numbers of the objects, in a named fleet.
+    pub names: Option<Arc<Names>>,
     /// Progress counters.
     pub counters: Arc<Counters>,
     /// Link to the verifier, which compares acks and answers.
@@ -46,6 +50,21 @@ pub struct Session {
 }
 
 impl Session {
+    /// The fleet as the messages of reports need it.
+    #[must_use]
+    pub fn message_fleet(&self) -> MessageFleet {
+        let (name, is_named) = (self.fleet.clone(), self.names.is_some());
+        MessageFleet { name, quantizer: self.quantizer, is_named }
+    }
+
+    /// Whether the numbers of names are learned when rows are acknowledged: the verifier needs
+    /// them. Queries then concern names with a known number, since a name that is reported for the
+    /// first time during a query may be missing from its answer.
+    #[must_use]
+    pub fn learns_numbers(&self) -> bool {
+        self.names.is_some() && self.verifier.is_some()
+    }
+
     /// The first event time of a generated workload, Unix milliseconds.
     #[must_use]
     pub fn first_ms(&self) -> Option<i64> {

@@ -20,6 +20,7 @@ use crate::query::chooser::QueryRandom;
 use crate::query::{AnswerReader, Chooser, QuerySender, QueryTally, SeenObjects, SingleSender};
 use crate::report::removal::Remover;
 use crate::report::sender::SentTally;
+use crate::report::source::Renames;
 use crate::report::{AckReader, BatchMaker, ReportTally, Sender, Source};
 use crate::session::Session;
 
@@ -113,8 +114,7 @@ async fn spawn_reports(
         connection,
         source: source(session, connection)?,
         maker: BatchMaker::new(
-            &session.fleet,
-            session.quantizer,
+            session.message_fleet(),
             plan.flags.encoding,
             plan.flags.plans(),
             is_verified,
@@ -125,7 +125,7 @@ async fn spawn_reports(
         remover: Remover::new(Arc::clone(session), connection, client.clone()),
         messages,
     };
-    let reader = AckReader::new(Arc::clone(session), connection, in_flight);
+    let reader = AckReader::new(Arc::clone(session), connection, in_flight, Arc::clone(seen));
     let acks = reader.run(client, ReceiverStream::new(stream));
     tasks.spawn(async { Ok(Outcome::Acked(acks.await?)) });
     tasks.spawn(async { Ok(Outcome::Sent(sender.run().await?)) });
@@ -143,7 +143,8 @@ fn source(session: &Session, connection: u32) -> Result<Source, LoadError> {
     {
         let mix = Mix::new(workload, *shares, plan.params.seed)
             .map_err(|error| LoadError::Usage(error.to_string()))?;
-        return Ok(Source::mixed(mix, shift_ms, is_bare, is_block));
+        let renames = Renames::new(plan.flags.rename, plan.params.seed, connection);
+        return Ok(Source::mixed(mix, renames, shift_ms, is_bare, is_block));
     }
     Ok(Source::clean(workload, shift_ms, is_bare, is_block))
 }
@@ -162,6 +163,8 @@ pub async fn spawn_history(session: &Arc<Session>, tasks: &mut Tasks) -> Result<
             let queries = QueryPlan {
                 mix: mix.parse().map_err(LoadError::Usage)?,
                 wanted: Wanted::Ids,
+                // A question becomes names when it is asked.
+                is_named: false,
                 ..plan.queries.clone()
             };
             Ok(Chooser::new(

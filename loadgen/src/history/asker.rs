@@ -86,7 +86,7 @@ impl Asker {
                 random,
             );
             let sent = Instant::now();
-            let outcome = drawn.ask(&client, &session.fleet, space).await;
+            let outcome = drawn.ask(&client, &session).await;
             session.counters.arrivals.add(1);
             let (header, answer) = match outcome {
                 Ok(outcome) => outcome,

@@ -12,8 +12,10 @@ use shoal_proto::v1::{
     ReplayRequest, TimeWindow, TrajectoryRequest,
 };
 
+use crate::names::name_of;
 use crate::query::Chooser;
 use crate::query::chooser::QueryRandom;
+use crate::session::Session;
 use crate::verify::PastAnswer;
 
 /// Kinds of questions.
@@ -151,22 +153,26 @@ impl DrawnQuestion {
     pub(super) async fn ask(
         &self,
         client: &Client,
-        fleet: &str,
-        space: &Space,
+        session: &Session,
     ) -> Result<(HistoryHeader, PastAnswer), Error> {
-        let fleet = fleet.to_owned();
+        let (fleet, space) = (session.fleet.clone(), &session.space);
+        let named = |objects: &[u64]| match &session.names {
+            Some(_) => (Vec::new(), objects.iter().map(|object| name_of(*object)).collect()),
+            None => (objects.to_vec(), Vec::new()),
+        };
         let of = |(from_ms, to_ms): (i64, i64)| Some(TimeWindow { from_ms, to_ms });
         let mut stream = match &self.question {
             HistoryQuery::Trajectory(objects, window_ms) => {
-                let (objects, window) = (objects.clone(), of(*window_ms));
-                client
-                    .trajectory(TrajectoryRequest { fleet, objects, window, ..Default::default() })
-                    .await?
+                let ((objects, names), window) = (named(objects), of(*window_ms));
+                let request =
+                    TrajectoryRequest { fleet, objects, names, window, ..Default::default() };
+                client.trajectory(request).await?
             }
             HistoryQuery::AsOf(time_ms, objects, _) => {
-                let (time_ms, objects) = (*time_ms, objects.clone());
+                let (time_ms, (objects, names)) = (*time_ms, named(objects));
                 let region = self.region.clone();
-                let request = AsOfRequest { fleet, time_ms, objects, region, ..Default::default() };
+                let request =
+                    AsOfRequest { fleet, time_ms, objects, names, region, ..Default::default() };
                 client.as_of(request).await?
             }
             HistoryQuery::Passed(window_ms, _, wants_fixes) => {
@@ -203,6 +209,7 @@ impl DrawnQuestion {
         let header = stream.header().clone();
         while let Some(part) = stream.next().await? {
             answer.objects.extend(part.objects);
+            answer.names.extend(part.names);
             answer.fixes.extend(part.fixes);
         }
         Ok((header, PastAnswer::Rows(Box::new(answer))))

@@ -87,6 +87,8 @@ pub struct Summary {
     pub unreadable_rows: u64,
     /// Objects removed.
     pub removed_objects: u64,
+    /// Removed objects with a new name.
+    pub renamed_objects: u64,
     /// Messages sent.
     pub messages: u64,
     /// Bytes of an update on the wire, without the framing of gRPC.
@@ -229,6 +231,7 @@ impl Summary {
             (self.behind_rows, "behind the rate"),
             (self.preloaded_rows, "placed before"),
             (self.removed_objects, "removed"),
+            (self.renamed_objects, "renamed"),
         ];
         let shown =
             counts.iter().enumerate().filter(|(place, (count, _))| *place < 2 || *count > 0);

@@ -49,6 +49,7 @@ impl Totals {
         self.sent.bytes += sent.bytes;
         self.sent.behind_rows += sent.behind_rows;
         self.sent.removed += sent.removed;
+        self.sent.renamed += sent.renamed;
         // Every connection of a replay reads the whole file.
         self.sent.unreadable_rows = self.sent.unreadable_rows.max(sent.unreadable_rows);
         self.problems.extend(sent.failure);
@@ -121,6 +122,7 @@ impl Totals {
             preloaded_rows,
             unreadable_rows: self.sent.unreadable_rows,
             removed_objects: self.sent.removed,
+            renamed_objects: self.sent.renamed,
             messages: self.sent.messages,
             bytes_per_update: rate(self.sent.bytes, self.sent.rows as f64),
             failed_messages: self.acks.failed_messages,

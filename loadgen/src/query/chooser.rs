@@ -13,6 +13,7 @@ use shoal_workload::{Window, Workload};
 
 use super::options::Conditions;
 use super::seen_objects::SeenObjects;
+use crate::names::name_of;
 use crate::plan::QueryPlan;
 use crate::shares::DrawnKind;
 
@@ -59,7 +60,7 @@ pub struct QueryMessage {
     pub options: QueryOptions,
     /// Wire form.
     pub queries: Vec<BatchQuery>,
-    /// Engine form, if these answers are verified.
+    /// Engine form, if these answers are verified. Objects are those of the workload.
     pub engine: Option<Arc<[Query]>>,
 }
 
@@ -111,6 +112,7 @@ impl Chooser {
                     limit: conditions.limit,
                 });
             }
+            let kind = if self.plan.is_named { by_name(kind) } else { kind };
             queries.push(BatchQuery { kind: Some(kind) });
         }
         let engine = is_verified.then(|| engine.into());
@@ -210,6 +212,17 @@ fn centre(window: &Window) -> (f64, f64) {
     ((window.west + window.east) / 2.0, (window.south + window.north) / 2.0)
 }
 
+/// The query with names in place of objects.
+fn by_name(kind: Kind) -> Kind {
+    match kind {
+        Kind::Get(get) => {
+            let names = get.objects.into_iter().map(name_of).collect();
+            Kind::Get(GetQuery { objects: Vec::new(), names })
+        }
+        kind => kind,
+    }
+}
+
 /// A region as a range query.
 fn range(kind: region::Kind) -> Kind {
     Kind::Range(proto::Region { kind: Some(kind) })
@@ -258,7 +271,13 @@ mod tests {
     fn chooser(mix: &str, wanted: Wanted, seed: u64) -> Chooser {
         let params = Params { seed, ..Params::default() };
         let workload = shoal_workload::open("uniform", &params).unwrap();
-        let plan = QueryPlan { mix: mix.parse().unwrap(), wanted, nearest_k: 5, get_objects: 3 };
+        let plan = QueryPlan {
+            mix: mix.parse().unwrap(),
+            wanted,
+            nearest_k: 5,
+            get_objects: 3,
+            is_named: false,
+        };
         let space = Space::planar(1e5, 1e5, 0.01).unwrap();
         let seen = Arc::new(SeenObjects::default());
         Chooser::new(workload, space, plan, 1_000, seen, QueryRandom::new(seed, 0))

@@ -3,8 +3,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use shoal_workload::Fix;
-
 use crate::limits::SEEN_OBJECTS_MAX;
 
 /// Minimum number of ids taken from each message; all of them if it has fewer, and never twice as
@@ -23,14 +21,15 @@ struct Ring {
 
 impl SeenObjects {
     /// Samples ids of a message.
-    pub fn add(&self, fixes: &[Fix]) {
+    pub fn add(&self, objects: impl ExactSizeIterator<Item = u64>) {
         let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for fix in fixes.iter().step_by((fixes.len() / SAMPLES).max(1)) {
+        let every = (objects.len() / SAMPLES).max(1);
+        for object in objects.step_by(every) {
             let next = ring.next;
             if ring.ids.len() < SEEN_OBJECTS_MAX {
-                ring.ids.push(fix.object);
+                ring.ids.push(object);
             } else {
-                ring.ids[next] = fix.object;
+                ring.ids[next] = object;
             }
             ring.next = (next + 1) % SEEN_OBJECTS_MAX;
         }
@@ -55,11 +54,9 @@ mod tests {
     fn ids_are_remembered_and_memory_is_bounded() {
         let seen = SeenObjects::default();
         assert_eq!(seen.pick(8), 4);
-        let fix =
-            |object| Fix { object, time_ms: 0, x: 0.0, y: 0.0, speed_mps: None, heading_deg: None };
         for message in 0..10_000 {
-            let fixes: Vec<_> = (0..100).map(|index| fix(message * 100 + index)).collect();
-            seen.add(&fixes);
+            let objects: Vec<u64> = (0..100).map(|index| message * 100 + index).collect();
+            seen.add(objects.into_iter());
         }
         let ids = seen.0.lock().unwrap().ids.clone();
         assert_eq!(ids.len(), SEEN_OBJECTS_MAX);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use shoal_client::v1::batch_query::Kind;
 use shoal_client::v1::{
-    AnswerHeader, BatchQuery, GetRequest, NearestQuery, NearestRequest, QueryOptions, RangeRequest,
+    AnswerHeader, BatchQuery, GetQuery, GetRequest, NearestQuery, NearestRequest, QueryOptions,
+    RangeRequest,
 };
 use shoal_client::{Client, Error, QueryAnswer};
 use tokio::time::Instant;
@@ -112,10 +113,8 @@ async fn call(
 ) -> Result<(AnswerHeader, QueryAnswer), Error> {
     let options = Some(options);
     let answer = match query.kind {
-        Some(Kind::Get(objects)) => {
-            client
-                .get(GetRequest { options, objects: objects.objects, ..Default::default() })
-                .await?
+        Some(Kind::Get(GetQuery { objects, names })) => {
+            client.get(GetRequest { options, objects, names }).await?
         }
         Some(Kind::Range(region)) => {
             client.range(RangeRequest { options, region: Some(region) }).await?

@@ -18,8 +18,10 @@ use super::wire::{REPORT_PATH, ReportCodec, ReportMessage};
 use crate::InFlight;
 use crate::error::{LoadError, status_text};
 use crate::measure::Latency;
+use crate::names::name_of;
+use crate::query::SeenObjects;
 use crate::session::Session;
-use crate::verify::Acked;
+use crate::verify::{Acked, SentRows};
 
 /// Sums over the acks of a connection.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +49,8 @@ pub struct AckReader {
     session: Arc<Session>,
     connection: u32,
     in_flight: Arc<InFlight<SentReport>>,
+    /// Receives ids of acknowledged rows whose names have numbers, if numbers are learned.
+    seen: Arc<SeenObjects>,
     next_message: u64,
     tally: ReportTally,
 }
@@ -58,8 +62,10 @@ impl AckReader {
         session: Arc<Session>,
         connection: u32,
         in_flight: Arc<InFlight<SentReport>>,
+        seen: Arc<SeenObjects>,
     ) -> Self {
-        Self { session, connection, in_flight, next_message: 1, tally: ReportTally::default() }
+        let tally = ReportTally::default();
+        Self { session, connection, in_flight, seen, next_message: 1, tally }
     }
 
     /// Opens the stream of reports and reads acks until the server ends it.
@@ -83,7 +89,7 @@ impl AckReader {
         let response = grpc.streaming(request, path, ReportCodec).await.map_err(failed())?;
         let mut acks = response.into_inner();
         while let Some(response) = acks.message().await.map_err(failed())? {
-            self.settle(response.ack.unwrap_or_default())?;
+            self.settle(&client, response.ack.unwrap_or_default()).await?;
         }
         match self.in_flight.len() {
             0 => Ok(self.tally),
@@ -94,7 +100,7 @@ impl AckReader {
     }
 
     /// Processes one ack.
-    fn settle(&mut self, ack: ReportAck) -> Result<(), LoadError> {
+    async fn settle(&mut self, client: &Client, ack: ReportAck) -> Result<(), LoadError> {
         let now = Instant::now();
         let (first, last) = (ack.first_message, ack.last_message);
         if first != self.next_message || last < first {
@@ -121,10 +127,35 @@ impl AckReader {
         if let Some(times) = &self.session.times {
             times.acked(self.connection, count, ack.first_epoch..=ack.epoch, earliest);
         }
+        self.learn_numbers(client, &messages).await?;
         if let Some(verifier) = &self.session.verifier {
             verifier.ledger.acked(self.connection, Acked { messages, ack });
         }
         self.in_flight.release(count);
+        Ok(())
+    }
+
+    /// Asks the server for the numbers of the names of acknowledged rows.
+    async fn learn_numbers(&self, client: &Client, messages: &[SentRows]) -> Result<(), LoadError> {
+        let Some(names) = self.session.names.as_ref().filter(|_| self.session.learns_numbers())
+        else {
+            return Ok(());
+        };
+        for message in messages {
+            let objects = &message.columns.object;
+            let unknown = names.unknown(objects);
+            let texts: Vec<String> = unknown.iter().map(|object| name_of(*object)).collect();
+            let numbers = client.resolve(&self.session.fleet, &texts).await;
+            let numbers = numbers.map_err(LoadError::call("Resolve"))?;
+            // Refused rows add no names.
+            let numbered = numbers.into_iter().zip(texts).filter(|(number, _)| *number > 0);
+            let (numbers, texts): (Vec<u64>, Vec<String>) = numbered.unzip();
+            if let Some(text) = names.learn(&numbers, &texts) {
+                return Err(LoadError::Protocol(text));
+            }
+            let known: Vec<u64> = names.known_of(objects);
+            self.seen.add(known.into_iter());
+        }
         Ok(())
     }
 

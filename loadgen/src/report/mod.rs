@@ -14,7 +14,7 @@ pub mod wire;
 pub mod wire_fix;
 
 pub use acks::{AckReader, ReportTally};
-pub use batch::{BatchMaker, ReportBatch};
+pub use batch::{BatchMaker, MessageFleet, ReportBatch};
 pub use prepared::PreparedBlocks;
 pub use sender::Sender;
 pub use source::Source;

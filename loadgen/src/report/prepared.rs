@@ -6,11 +6,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use shoal_client::Quantizer;
-use shoal_codec::{BlockHeader, BlockStream, CpuCodec, FixColumns, PlanChoice};
+use bytes::BytesMut;
+use shoal_codec::{BlockHeader, BlockStream, FixColumns, PlanChoice};
 
-use super::batch::ReportBatch;
-use super::row_wire::write_block_head;
+use super::batch::{EncodedBlock, MessageFleet, ReportBatch};
 use super::source::{Source, is_acceptable_ms};
 use super::wire::ReportMessage;
 use super::wire_fix::wire_fix;
@@ -68,12 +67,11 @@ impl PreparedBlocks {
     /// [`LoadError::Block`]; [`LoadError::Usage`] if a workload to be sent once exceeds the memory.
     pub fn make(
         source: &mut Source,
-        fleet: &str,
-        quantizer: &Quantizer,
+        fleet: &MessageFleet,
         amount: Amount,
         is_verified: bool,
     ) -> Result<Self, LoadError> {
-        let mut stream = BlockStream::new(quantizer.tag(), amount.plans);
+        let mut stream = BlockStream::new(fleet.quantizer.tag(), amount.plans);
         let mut prepared = Self {
             blocks: Vec::new(),
             lap_ms: 0,
@@ -101,7 +99,7 @@ impl PreparedBlocks {
                 break;
             }
             let mut columns = FixColumns::with_capacity(fixes.len());
-            fixes.iter().for_each(|fix| columns.push_row(quantizer.row(&wire_fix(fix))));
+            fixes.iter().for_each(|fix| columns.push_row(fleet.quantizer.row(&wire_fix(fix))));
             rows += columns.len() as u64;
             let times = bounds(&columns.time_ms);
             let block = PreparedBlock::make(fleet, &mut stream, columns, is_verified)?;
@@ -148,15 +146,15 @@ impl PreparedBlocks {
 
 impl PreparedBlock {
     fn make(
-        fleet: &str,
+        fleet: &MessageFleet,
         stream: &mut BlockStream,
-        columns: FixColumns,
+        mut columns: FixColumns,
         is_verified: bool,
     ) -> Result<Self, LoadError> {
-        let block = stream.encode(&CpuCodec, &columns)?;
-        let mut buffer = bytes::BytesMut::new();
+        let EncodedBlock { head, block } =
+            fleet.encode(stream, &mut columns, &mut BytesMut::new())?;
         Ok(Self {
-            head: write_block_head(fleet, block.len(), &mut buffer),
+            head,
             block_bytes: block.len(),
             rows: u32::try_from(columns.len()).expect("within the row limit"),
             base_time_ms: BlockHeader::parse(&block)?.base_time_ms,
@@ -176,6 +174,7 @@ fn bounds(times_ms: &[i64]) -> (i64, i64) {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use shoal_client::Quantizer;
     use shoal_codec::{Block, Budget};
     use shoal_workload::Params;
 
@@ -187,8 +186,9 @@ mod tests {
         let mut source = Source::clean(workload, 0, false, true);
         let (bytes, step_ms) = (1 << 20, 1_000);
         let amount = Amount { batch_rows: 4, rows, bytes, step_ms, is_once: false, plans };
-        let quantizer = Quantizer::new(None);
-        PreparedBlocks::make(&mut source, "fleet", &quantizer, amount, is_verified).unwrap()
+        let (name, quantizer) = ("fleet".to_owned(), Quantizer::new(None));
+        let fleet = MessageFleet { name, quantizer, is_named: false };
+        PreparedBlocks::make(&mut source, &fleet, amount, is_verified).unwrap()
     }
 
     /// The decoded rows of a batch.

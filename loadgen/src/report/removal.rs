@@ -11,6 +11,7 @@ use super::sender::SentReport;
 use crate::InFlight;
 use crate::error::{LoadError, retry_while_busy};
 use crate::limits::REMOVALS_MAX;
+use crate::names::name_of;
 use crate::session::Session;
 use crate::verify::Removed;
 
@@ -51,9 +52,15 @@ impl Remover {
         if let Some(verifier) = &self.session.verifier {
             verifier.ledger.change_sent(self.connection);
         }
-        let response = retry_while_busy(|| self.client.remove(&self.session.fleet, objects))
-            .await
-            .map_err(LoadError::call("Remove"))?;
+        let fleet = &self.session.fleet;
+        let response = match &self.session.names {
+            Some(_) => {
+                let names: Vec<String> = objects.iter().map(|object| name_of(*object)).collect();
+                retry_while_busy(|| self.client.remove_named(fleet, &names)).await
+            }
+            None => retry_while_busy(|| self.client.remove(fleet, objects)).await,
+        };
+        let response = response.map_err(LoadError::call("Remove"))?;
         self.session.counters.arrivals.add(1);
         self.removed += response.removed_count;
         if let Some(verifier) = &self.session.verifier {

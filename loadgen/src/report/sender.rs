@@ -35,6 +35,8 @@ pub struct SentTally {
     pub behind_rows: u64,
     /// Removed objects.
     pub removed: u64,
+    /// Removed objects that have a new name.
+    pub renamed: u64,
     /// Unreadable rows of a file.
     pub unreadable_rows: u64,
     /// The error that ended the workload early.
@@ -89,6 +91,7 @@ impl Sender {
         allowance.end_rows();
         let mut tally = result?;
         tally.removed = self.remover.removed;
+        tally.renamed = self.source.renames();
         (tally.failure, tally.unreadable_rows) = self.source.end();
         Ok(tally)
     }
@@ -168,15 +171,8 @@ impl Sender {
             is_once: plan.seconds.is_none(),
             plans: plan.flags.plans(),
         };
-        let session = &self.session;
-        let is_verified = session.verifier.is_some();
-        PreparedBlocks::make(
-            &mut self.source,
-            &session.fleet,
-            &session.quantizer,
-            amount,
-            is_verified,
-        )
+        let is_verified = self.session.verifier.is_some();
+        PreparedBlocks::make(&mut self.source, &self.session.message_fleet(), amount, is_verified)
     }
 
     /// The next message of the workload and the objects to remove after it.
@@ -185,7 +181,9 @@ impl Sender {
         if fixes.is_empty() && removals.is_empty() {
             return Ok((None, Vec::new()));
         }
-        self.seen.add(fixes);
+        if !self.session.learns_numbers() {
+            self.seen.add(fixes.iter().map(|fix| fix.object));
+        }
         let batch = self.maker.make(fixes)?;
         Ok((Some(batch), removals.to_vec()))
     }

@@ -1,16 +1,19 @@
 //! The fixes and removals of a connection.
 //!
 //! The fixes come from a workload, with late, duplicate and bad rows. Their times are shifted for a
-//! reused fleet, and attributes are optional. A batch ends before the next report of an object that
-//! it removes. If blocks are sent, a batch also ends where its times exceed the range of a block.
+//! reused fleet, and attributes are optional. Removed objects may get new names. A batch ends before
+//! the next report of an object that it removes. If blocks are sent, a batch also ends where its
+//! times exceed the range of a block.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use shoal_client::block_rows;
 use shoal_engine::limits::{TIME_MAX_MS, TIME_MIN_MS};
 use shoal_workload::{Event, Fix, Mix, Workload};
 
 use crate::limits::REMOVALS_MAX;
+use crate::names::renamed;
+use crate::query::chooser::QueryRandom;
 
 /// A connection's stream of fixes and removals.
 pub struct Source {
@@ -30,7 +33,43 @@ enum Stream {
     /// Fixes only.
     Clean(Box<dyn Workload>),
     /// Fixes and removals, and a lookahead event.
-    Mixed(Box<Mix>, Option<Event>),
+    Mixed(Box<Mix>, Option<Event>, Renames),
+}
+
+/// Gives removed objects new names: later events of an object concern another one.
+#[derive(Clone, Debug)]
+pub struct Renames {
+    share: f64,
+    random: QueryRandom,
+    /// What the events of an object concern now, if it was renamed.
+    current: HashMap<u64, u64>,
+    count: u64,
+}
+
+impl Renames {
+    /// Renames a share of the removed objects.
+    #[must_use]
+    pub fn new(share: f64, seed: u64, connection: u32) -> Self {
+        // Connections of queries have the numbers below and above.
+        let random = QueryRandom::new(seed, u32::MAX / 2 + connection);
+        Self { share, random, current: HashMap::new(), count: 0 }
+    }
+
+    /// What events of an object concern.
+    fn current(&self, object: u64) -> u64 {
+        self.current.get(&object).copied().unwrap_or(object)
+    }
+
+    /// Records the removal of an object; returns what was removed.
+    fn remove(&mut self, object: u64) -> u64 {
+        let removed = self.current(object);
+        let is_renamed = self.share > 0.0 && self.random.unit() < self.share;
+        if let Some(next) = renamed(removed).filter(|_| is_renamed) {
+            self.current.insert(object, next);
+            self.count += 1;
+        }
+        removed
+    }
 }
 
 impl Source {
@@ -47,8 +86,8 @@ impl Source {
 
     /// The same for a mixed workload.
     #[must_use]
-    pub fn mixed(mix: Mix, shift_ms: i64, is_bare: bool, is_block: bool) -> Self {
-        Self::new(Stream::Mixed(Box::new(mix), None), shift_ms, is_bare, is_block)
+    pub fn mixed(mix: Mix, renames: Renames, shift_ms: i64, is_bare: bool, is_block: bool) -> Self {
+        Self::new(Stream::Mixed(Box::new(mix), None, renames), shift_ms, is_bare, is_block)
     }
 
     fn new(stream: Stream, shift_ms: i64, is_bare: bool, is_block: bool) -> Self {
@@ -84,7 +123,16 @@ impl Source {
         };
         match &mut self.stream {
             Stream::Clean(workload) => end(workload.as_ref()),
-            Stream::Mixed(mix, _) => end(mix.workload()),
+            Stream::Mixed(mix, ..) => end(mix.workload()),
+        }
+    }
+
+    /// Number of renames so far.
+    #[must_use]
+    pub fn renames(&self) -> u64 {
+        match &self.stream {
+            Stream::Clean(_) => 0,
+            Stream::Mixed(_, _, renames) => renames.count,
         }
     }
 
@@ -96,8 +144,14 @@ impl Source {
             Stream::Clean(workload) => {
                 workload.fill(rows, &mut self.drawn);
             }
-            Stream::Mixed(mix, ahead) => {
+            Stream::Mixed(mix, ahead, renames) => {
                 draw_mixed(mix, ahead, rows, &mut self.drawn, &mut self.removals);
+                for fix in &mut self.drawn {
+                    fix.object = renames.current(fix.object);
+                }
+                for object in &mut self.removals {
+                    *object = renames.remove(*object);
+                }
             }
         }
         if self.shift_ms != 0 || self.is_bare {
@@ -230,7 +284,8 @@ mod tests {
             Mix::new(workload, shares, 4).unwrap()
         };
         let expected: Vec<_> = mix().take(5_000).collect();
-        let mut source = Source::mixed(Mix::new(workload, shares, 4).unwrap(), 0, false, false);
+        let (mix_of, renames) = (Mix::new(workload, shares, 4).unwrap(), Renames::new(0.0, 1, 0));
+        let mut source = Source::mixed(mix_of, renames, 0, false, false);
         let mut got = Vec::new();
         let mut removed = 0;
         while got.len() < 6_000 {
@@ -252,5 +307,29 @@ mod tests {
             let (expected, got) = (of(&expected, object), of(&got, object));
             assert!(got.starts_with(&expected), "the order of object {object} is kept");
         }
+    }
+
+    #[test]
+    fn a_renamed_object_never_has_its_former_name_again() {
+        let params = Params { objects: 20, ..Params::default() };
+        let workload = shoal_workload::open("uniform", &params).unwrap();
+        let shares = MixShares { removal: 0.1, absence_ms: 2_000, ..MixShares::default() };
+        let (mix, renames) = (Mix::new(workload, shares, 4).unwrap(), Renames::new(0.5, 1, 0));
+        let mut source = Source::mixed(mix, renames, 0, false, false);
+        let (mut removed, mut kept) = (HashSet::new(), 0);
+        let mut renames = HashMap::new();
+        for _ in 0..500 {
+            let (fixes, removals) = source.next(64);
+            for fix in fixes {
+                let (base, now) = (fix.object & 0xffff, fix.object >> 48);
+                let before = renames.insert(base, now).unwrap_or(0);
+                assert!(now == before || now == before + 1, "{before} {now}");
+                kept += u64::from(removed.remove(&base) && now == before);
+            }
+            removed.extend(removals.iter().map(|object| object & 0xffff));
+        }
+        let sum: u64 = renames.values().sum();
+        assert!(sum > 100 && kept > 100, "{sum} renamed, {kept} not");
+        assert!(source.renames() >= sum);
     }
 }

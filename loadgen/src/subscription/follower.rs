@@ -5,6 +5,7 @@
 //! counted. The follower has no connection, so tests can pass in any stream.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use shoal_proto::v1::subscribe_response::Kind;
@@ -13,6 +14,7 @@ use shoal_proto::v1::{EventBatch, EventKind, Gap, GapReason, SnapshotChunk, Subs
 use super::counts::Counts;
 use super::members::Members;
 use super::sequence::Sequence;
+use crate::names::Names;
 
 /// The state of a session, rebuilt from its messages.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +30,8 @@ pub struct Follower {
     /// Region and object of the last event of `epoch`, to check their order.
     place: Option<(u64, u64)>,
     token: Bytes,
+    /// The names of a named fleet.
+    names: Option<Arc<Names>>,
     /// Faults of the stream.
     pub counts: Counts,
     /// Events delivered.
@@ -43,6 +47,12 @@ pub struct Follower {
 }
 
 impl Follower {
+    /// A follower of a session whose messages have these names, or none in a numeric fleet.
+    #[must_use]
+    pub fn new(names: Option<Arc<Names>>) -> Self {
+        Self { names, ..Self::default() }
+    }
+
     /// Expects a region from now on.
     pub fn add(&mut self, region: u64) {
         self.regions.entry(region).or_default();
@@ -172,6 +182,7 @@ impl Follower {
     fn snapshot(&mut self, chunk: &SnapshotChunk, is_done: bool) {
         self.advance(chunk.epoch, is_done);
         for piece in &chunk.regions {
+            self.check_names(&piece.objects, &piece.names);
             self.present += piece.objects.len() as u64;
             match self.regions.get_mut(&piece.region_id) {
                 Some(members) => members.load(piece, &mut self.counts),
@@ -187,6 +198,7 @@ impl Follower {
             let region = of_region.region_id;
             let (objects, kinds) = (&of_region.objects, &of_region.kinds);
             self.events += objects.len() as u64;
+            self.check_names(objects, &of_region.names);
             self.counts.lose(objects.len().abs_diff(kinds.len()) as u64, || {
                 format!("{} objects and {} kinds of region {region}", objects.len(), kinds.len())
             });
@@ -206,6 +218,15 @@ impl Follower {
                 }
             }
         }
+    }
+
+    /// Counts names that contradict what is known of them as lost.
+    fn check_names(&mut self, objects: &[u64], names: &[String]) {
+        let problem = match &self.names {
+            Some(known) => known.learn(objects, names),
+            None => (!names.is_empty()).then(|| "names in a numeric fleet".to_owned()),
+        };
+        problem.into_iter().for_each(|text| self.counts.lose(1, || text));
     }
 
     /// Checks that (region, object) ascends within an epoch: two equal places count as repeated, a

@@ -111,7 +111,7 @@ impl Subscriber {
             handle: None,
             stream: None,
             back_at: None,
-            follower: Follower::default(),
+            follower: Follower::new(with.session.names.clone()),
             comparison: Comparison::None,
             held: VecDeque::new(),
             change: None,

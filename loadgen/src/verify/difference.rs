@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use shoal_client::{QueryAnswer, record_at};
 use shoal_codec::FixRow;
 use shoal_engine::query::Answer;
-use shoal_engine::{RequestOutcome, Space};
+use shoal_engine::{Refusal, RequestOutcome, Space};
 use shoal_proto::v1::{FixRecord, RefusedCount, RefusedRow, RemoveResponse, ReportAck, RowCounts};
 
 /// Maximum number of refused rows listed by an ack: the server's limit.
@@ -82,12 +82,14 @@ pub fn removal_difference(expected: &RequestOutcome, got: &RemoveResponse) -> Op
 }
 
 /// The first difference between an ack and the outcomes of its messages, by number. `is_loose`, for
-/// messages with unknown epochs, compares the outcomes of accepted rows only as one sum.
+/// messages with unknown epochs, compares the outcomes of accepted rows only as one sum. In a named
+/// fleet a row with the reserved object has no name and is refused for that.
 #[must_use]
 pub fn ack_difference(
     expected: &[(u64, RequestOutcome)],
     ack: &ReportAck,
     is_loose: bool,
+    is_named: bool,
 ) -> Option<String> {
     let differ = |what: &str, got: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug| {
         Some(format!(
@@ -103,7 +105,10 @@ pub fn ack_difference(
         return differ("rows", &got, &rows);
     }
     let refused = expected.iter().flat_map(|(message, outcome)| {
-        outcome.refused.iter().map(|(row, reason)| (*message, *row, *reason as i32))
+        outcome.refused.iter().map(|(row, reason)| match reason {
+            Refusal::Object if is_named => (*message, *row, Refusal::Name as i32),
+            reason => (*message, *row, *reason as i32),
+        })
     });
     let mut by_reason = BTreeMap::<i32, u64>::new();
     refused.clone().for_each(|(_, _, reason)| *by_reason.entry(reason).or_default() += 1);

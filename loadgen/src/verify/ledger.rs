@@ -6,12 +6,15 @@
 //! bounds and events, so that the verifier receives a consistent state.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use shoal_engine::QueryKind;
 
 use super::event::{Acked, Answered, Removed};
 use super::past_answer::PastAnswered;
+use crate::history::HistoryQuery;
+use crate::names::Names;
 
 /// A reply of the server.
 #[derive(Debug)]
@@ -24,6 +27,36 @@ pub enum LedgerEntry {
     Answered(Answered),
     /// A question about the past was answered.
     Past(Box<PastAnswered>),
+}
+
+impl LedgerEntry {
+    /// Replaces the objects of the workload by their numbers in a named fleet.
+    pub fn number(&mut self, names: &Names) {
+        match self {
+            Self::Acked(acked) => {
+                for message in &mut acked.messages {
+                    names.number(&mut Arc::make_mut(&mut message.columns).object);
+                }
+            }
+            Self::Removed(removed) => names.number(&mut removed.objects),
+            Self::Answered(answered) => {
+                let mut queries = answered.queries.to_vec();
+                for query in &mut queries {
+                    if let QueryKind::Get(objects) = &mut query.kind {
+                        names.number(objects);
+                    }
+                }
+                answered.queries = queries.into();
+            }
+            Self::Past(answered) => match &mut answered.question {
+                HistoryQuery::Trajectory(objects, _) | HistoryQuery::AsOf(_, objects, _) => {
+                    names.number(objects);
+                }
+                HistoryQuery::Passed(..) | HistoryQuery::Replay(..) | HistoryQuery::Density(..) => {
+                }
+            },
+        }
+    }
 }
 
 /// Events and bounds that the verifier takes together.

@@ -15,4 +15,4 @@ pub use event::{Acked, Answered, Removed, SentRows};
 pub use ledger::Ledger;
 pub use past::Past;
 pub use past_answer::{PastAnswer, PastAnswered};
-pub use verifier::{Verdict, Verifier, VerifierLink};
+pub use verifier::{Expected, Verdict, Verifier, VerifierLink};

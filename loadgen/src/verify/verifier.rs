@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use shoal_client::QueryAnswer;
 use shoal_engine::limits::{CYCLE_FIXES_MAX, CYCLE_REQUESTS_MAX};
 use shoal_engine::{Backend as _, CycleInput, EngineError, Model, Request, RequestOutcome};
 use shoal_proto::v1::{RemoveResponse, ReportAck};
@@ -17,9 +18,10 @@ use super::difference::{ack_difference, answer_difference, removal_difference};
 use super::event::{Acked, Answered, Removed, SentRows};
 use super::ledger::{Ledger, LedgerEntry};
 use super::past::Past;
-use super::past_answer::{PastAnswered, past_difference};
+use super::past_answer::{PastAnswer, PastAnswered, past_difference};
 use crate::limits::{MISMATCHES_REPORTED_MAX, VERIFY_ANSWER_BYTES_MAX, VERIFY_ROWS_HELD_MAX};
 use crate::measure::Counters;
+use crate::names::Names;
 
 const _: () = assert!(
     VERIFY_ROWS_HELD_MAX as usize <= CYCLE_FIXES_MAX,
@@ -41,6 +43,19 @@ pub struct Verdict {
     pub mismatches: u64,
     /// Descriptions of the first mismatches.
     pub problems: Vec<String>,
+}
+
+/// What the verifier knows of the server beside its model.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// Name of the fleet.
+    pub fleet: String,
+    /// The server refuses event times after this, Unix milliseconds.
+    pub time_max_ms: i64,
+    /// An empty past if answers of the history are to be compared.
+    pub past: Option<Past>,
+    /// The names of a named fleet; the numbers of acknowledged rows must be known.
+    pub names: Option<Arc<Names>>,
 }
 
 /// The running verifier.
@@ -91,20 +106,17 @@ impl VerifierLink {
 }
 
 impl Verifier {
-    /// Starts the thread. `model` has the fleet's options, term, epoch and clock; the server
-    /// refuses event times after `time_max_ms`. `past` is an empty past if answers of the history
-    /// are to be compared, otherwise `None`.
+    /// Starts the thread. `model` has the fleet's options, term, epoch and clock.
     ///
     /// # Errors
     /// The system cannot start a thread.
     pub fn start(
         model: Model,
-        fleet: String,
-        time_max_ms: i64,
+        expected: Expected,
         connections: u32,
-        past: Option<Past>,
         counters: Arc<Counters>,
     ) -> std::io::Result<Self> {
+        let Expected { fleet, time_max_ms, past, names } = expected;
         let epoch = model.epoch();
         let ledger = Arc::new(Ledger::new(connections as usize, epoch));
         let rows_permits = Arc::new(Semaphore::new(VERIFY_ROWS_HELD_MAX as usize));
@@ -120,6 +132,7 @@ impl Verifier {
             answers: BTreeMap::new(),
             unclear: Vec::new(),
             past,
+            names,
             past_answers: BTreeMap::new(),
             past_unclear: Vec::new(),
             acks: HashMap::new(),
@@ -166,6 +179,8 @@ struct Work {
     unclear: Vec<(u64, u64)>,
     /// Every change, for questions about the past.
     past: Option<Past>,
+    /// The names of a named fleet, whose objects the model knows by number.
+    names: Option<Arc<Names>>,
     /// Answers of the history not compared yet, by epoch.
     past_answers: BTreeMap<u64, Vec<PastAnswered>>,
     /// Epochs `first..last` with unknown changes, of the whole run.
@@ -204,7 +219,10 @@ impl Work {
         let ledger = Arc::clone(&self.link.ledger);
         loop {
             let taken = ledger.take();
-            for event in taken.events {
+            for mut event in taken.events {
+                if let Some(names) = &self.names {
+                    event.number(names);
+                }
                 self.sort_in(event);
             }
             self.complete = if taken.closed { u64::MAX } else { taken.complete };
@@ -344,7 +362,11 @@ impl Work {
         };
         let space = self.model.options().space;
         let difference = past_difference(&space, past, answered);
-        if let Some(text) = difference {
+        let names = match &answered.answer {
+            PastAnswer::Rows(answer) => self.names_difference(answer),
+            PastAnswer::Squares(_) => None,
+        };
+        if let Some(text) = difference.or(names) {
             self.mismatch(format!("the past at epoch {epoch}: {text}"));
         }
         // A history without a cycle has no term.
@@ -388,7 +410,7 @@ impl Work {
         }
         if let Some(PendingAck { ack, outcomes, .. }) = self.acks.remove(&id) {
             self.verdict.acks += 1;
-            let difference = ack_difference(&outcomes, &ack, is_loose);
+            let difference = ack_difference(&outcomes, &ack, is_loose, self.names.is_some());
             difference.into_iter().for_each(|text| self.mismatch(text));
         }
     }
@@ -438,7 +460,8 @@ impl Work {
             .flat_map(|answered| answered.answers.iter().map(|answer| (&answered.header, answer)));
         let space = self.model.options().space;
         for ((query, right), (header, answer)) in queries.zip(right.iter()).zip(got) {
-            if let Some(text) = answer_difference(&space, &right, answer) {
+            let difference = answer_difference(&space, &right, answer);
+            if let Some(text) = difference.or_else(|| self.names_difference(answer)) {
                 self.mismatch(format!("at epoch {}: {text}; {query:?}", header.epoch));
             }
         }
@@ -459,6 +482,14 @@ impl Work {
                 queries.len()
             );
             self.mismatch(text);
+        }
+    }
+
+    /// The first name of an answer that is not the name of its object.
+    fn names_difference(&self, answer: &QueryAnswer) -> Option<String> {
+        match &self.names {
+            Some(names) => names.learn(&answer.objects, &answer.names),
+            None => (!answer.names.is_empty()).then(|| "a numeric fleet has names".to_owned()),
         }
     }
 

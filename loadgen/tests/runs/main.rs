@@ -7,6 +7,7 @@ mod follower;
 mod hostile;
 mod in_process;
 mod mixes;
+mod names;
 mod past;
 mod replica;
 mod subscriptions;

@@ -4,7 +4,7 @@ use crate::in_process::InProcess;
 use shoal_service::{ServerLimits, ServerOptions};
 
 /// A server with a history of short runs, which it merges during the test.
-async fn with_history(folder: &tempfile::TempDir) -> InProcess {
+pub(crate) async fn with_history(folder: &tempfile::TempDir) -> InProcess {
     let limits = ServerLimits { history_seal_ms: 30, history_share: 100, ..Default::default() };
     let data = Some(folder.path().to_owned());
     let history = Some(Default::default());

@@ -11,7 +11,7 @@ use shoal_service::{ServerLimits, ServerOptions};
 use tempfile::TempDir;
 
 /// A server with a data folder, and its leader if it follows one.
-async fn start(data: &Path, follow: Option<String>) -> InProcess {
+pub(crate) async fn start(data: &Path, follow: Option<String>) -> InProcess {
     let limits = ServerLimits {
         log_segment_bytes: 1 << 20,
         // Small, so that checkpoints and the retirement of segments happen while the follower

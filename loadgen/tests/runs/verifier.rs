@@ -11,8 +11,8 @@ use shoal_engine::{EngineOptions, Model, Projection, Query, QueryKind, RowLimit,
 use shoal_loadgen::history::{HistoryQuery, PastGrid};
 use shoal_loadgen::measure::Counters;
 use shoal_loadgen::verify::{
-    Acked, Answered, Past, PastAnswer, PastAnswered, Removed, SentRows, Verdict, Verifier,
-    VerifierLink,
+    Acked, Answered, Expected, Past, PastAnswer, PastAnswered, Removed, SentRows, Verdict,
+    Verifier, VerifierLink,
 };
 use shoal_proto::v1::{
     AnswerHeader, FixRecord, HistoryHeader, RefusedCount, RefusedRow, RemoveResponse, ReportAck,
@@ -30,7 +30,8 @@ fn verdict(run: impl FnOnce(&VerifierLink)) -> Verdict {
     let model = Model::new(EngineOptions { term: TERM, ..EngineOptions::new(space()) });
     let counters = Arc::new(Counters::default());
     let past = Some(Past::new(None, 1_000));
-    let verifier = Verifier::start(model, "fleet".to_owned(), i64::MAX, 2, past, counters).unwrap();
+    let expected = Expected { fleet: "fleet".to_owned(), time_max_ms: i64::MAX, past, names: None };
+    let verifier = Verifier::start(model, expected, 2, counters).unwrap();
     run(&verifier.link());
     verifier.finish().unwrap()
 }
