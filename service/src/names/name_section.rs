@@ -24,7 +24,8 @@ pub(super) fn encode<'a>(first_number: u64, names: impl Iterator<Item = &'a str>
 }
 
 /// Decodes a section: calls `each` with every number and its name, which is empty if the number has
-/// none.
+/// none. Returns the number before the first one if the section has no numbers, else 0: numbers up
+/// to it are skipped.
 ///
 /// # Errors
 /// Describes what is wrong with the section, or returns the error of `each`. `each` may have been
@@ -32,7 +33,7 @@ pub(super) fn encode<'a>(first_number: u64, names: impl Iterator<Item = &'a str>
 pub(super) fn decode<'a>(
     body: &'a [u8],
     mut each: impl FnMut(u64, &'a str) -> Result<(), String>,
-) -> Result<(), String> {
+) -> Result<u64, String> {
     let (header, mut rest) =
         body.split_first_chunk::<HEADER_BYTES>().ok_or("a section of names is cut")?;
     let (words, _) = header.as_chunks::<8>();
@@ -50,7 +51,11 @@ pub(super) fn decode<'a>(
         each(number, std::str::from_utf8(name).map_err(|_| "a name is not UTF-8")?)?;
         rest = after;
     }
-    if rest.is_empty() { Ok(()) } else { Err("a section of names has more bytes".to_owned()) }
+    match (rest.is_empty(), count) {
+        (true, 0) => Ok(first - 1),
+        (true, _) => Ok(0),
+        (false, _) => Err("a section of names has more bytes".to_owned()),
+    }
 }
 
 /// Counts the names of a section, without empty ones.

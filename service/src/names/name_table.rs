@@ -1,10 +1,11 @@
 //! The names of a fleet: name to number and number to name.
 //!
-//! Numbers ascend from 1 and are never used twice. Names are looked up in groups under a shared
-//! lock, so that streams do not wait for each other and the cache misses of a group overlap; new
-//! names are added under the exclusive lock, taken once per group. The hash has a random key, so
-//! that clients cannot choose names that collide. A name takes 25 to 47 bytes in addition to its
-//! text.
+//! Numbers ascend from 1 and are never used twice. A client may see the number of a name that the
+//! log loses in a crash, so numbers are skipped when a term begins. Names are looked up in groups
+//! under a shared lock, so that streams do not wait for each other and the cache misses of a group
+//! overlap; new names are added under the exclusive lock, taken once per group. The hash has a
+//! random key, so that clients cannot choose names that collide. A name takes 25 to 47 bytes in
+//! addition to its text.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +14,16 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::name_changes::NameChanges;
 use super::name_parts::NameParts;
 use super::name_pattern::NamePattern;
-use super::name_section;
-use super::name_texts::NameTexts;
+use super::name_section::{self, SECTION_NUMBERS};
+use super::name_texts::{GROUP_NUMBERS, NameTexts};
+
+/// Numbers that are skipped for each term that begins: more than the names that can wait for the
+/// log, each with a row.
+const TERM_NUMBERS: u64 = 1 << 24;
 
 /// Maximum gap between two restored numbers, so that corrupt input cannot make the table
-/// arbitrarily large.
-const NUMBERS_SKIPPED_MAX: u64 = 1 << 24;
+/// arbitrarily large: the gap takes 24 MiB.
+const NUMBERS_SKIPPED_MAX: u64 = 1 << 40;
 
 /// Bytes of the key and the length of a name in a message.
 const FIELD_HEAD_BYTES: usize = 3;
@@ -45,6 +50,8 @@ pub struct NameTable {
 struct Names {
     parts: NameParts,
     texts: NameTexts,
+    /// New names get numbers above this.
+    floor: u64,
     /// Changes that [`NameTable::take_changes`] has not returned yet.
     changes: NameChanges,
 }
@@ -53,6 +60,11 @@ impl Names {
     #[inline]
     fn find(&self, hash: u64, name: &str) -> Option<u64> {
         self.parts.candidates(hash).find(|number| self.texts.name(*number) == Some(name))
+    }
+
+    /// The number of the next new name.
+    fn next_number(&self) -> u64 {
+        self.texts.last_number().max(self.floor) + 1
     }
 
     /// Writes the number of each name of a group to `numbers`; 0 for a name that is not there.
@@ -75,7 +87,7 @@ impl NameTable {
     #[must_use]
     pub fn new(names_max: usize) -> Self {
         let (texts, changes) = (NameTexts::default(), NameChanges::default());
-        let names = RwLock::new(Names { parts: NameParts::new(), texts, changes });
+        let names = RwLock::new(Names { parts: NameParts::new(), texts, floor: 0, changes });
         let (hasher, has_changes) = (RandomState::new(), AtomicBool::new(false));
         Self { names, hasher, names_max, is_logged: false, has_changes }
     }
@@ -136,7 +148,8 @@ impl NameTable {
             if let Some(known) = names.find(*hash, name) {
                 *number = known;
             } else if count < self.names_max {
-                *number = names.texts.push(name);
+                *number = names.next_number();
+                names.texts.push_at(*number, name);
                 names.parts.insert(*hash, *number);
                 count += 1;
                 if self.is_logged {
@@ -222,25 +235,47 @@ impl NameTable {
         Ok(())
     }
 
+    /// Skips the numbers that `terms` terms, which have begun since the last name, may have given
+    /// to names that their logs have lost. New names get numbers beyond them.
+    pub(crate) fn skip(&self, terms: u64) {
+        let mut names = self.alone();
+        if terms > 0 {
+            let floor = names.next_number() - 1 + terms * TERM_NUMBERS;
+            names.floor = floor.next_multiple_of(GROUP_NUMBERS);
+        }
+    }
+
     /// Adds the names of a section of a checkpoint.
     ///
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn restore_section(&self, body: &[u8]) -> Result<(), String> {
         let mut names = self.alone();
-        name_section::decode(body, |number, name| self.restore_name(&mut names, number, name))
+        let restore = |number, name: &str| self.restore_name(&mut names, number, name);
+        let before = name_section::decode(body, restore)?;
+        names.floor = names.floor.max(before);
+        Ok(())
     }
 
-    /// The names of the numbers up to `last_number` as sections of a checkpoint. A name that is
-    /// forgotten while the iterator runs may be absent.
+    /// The names of the numbers up to `last_number` as sections of a checkpoint; the last section
+    /// has the skipped numbers. A name that is forgotten while the iterator runs may be absent.
     pub(crate) fn sections(&self, last_number: u64) -> impl Iterator<Item = Vec<u8>> {
-        let firsts = (1..=last_number).step_by(name_section::SECTION_NUMBERS as usize);
-        firsts.map(move |first| {
-            let last = last_number.min(first + name_section::SECTION_NUMBERS - 1);
+        let (ranges, floor): (Vec<_>, u64) = {
+            let names = self.shared();
+            (names.texts.ranges(last_number).collect(), names.floor)
+        };
+        let firsts = ranges.into_iter().flat_map(|range| {
+            let last = *range.end();
+            range.step_by(SECTION_NUMBERS as usize).map(move |first| (first, last))
+        });
+        let named = firsts.map(move |(first, last)| {
+            let last = last.min(first + SECTION_NUMBERS - 1);
             let names = self.shared();
             let name = |number| names.texts.name(number).unwrap_or_default();
             name_section::encode(first, (first..=last).map(name))
-        })
+        });
+        let skipped = (floor > 0).then(|| name_section::encode(floor + 1, std::iter::empty()));
+        named.chain(skipped)
     }
 
     /// The greatest number that was ever assigned; 0 if none was.
@@ -275,6 +310,7 @@ impl NameTable {
     /// from; it is `first` at the end.
     pub(crate) fn scan(&self, first: u64, mut each: impl FnMut(u64, &str)) -> u64 {
         let names = self.shared();
+        let first = names.texts.next(first);
         let end = names.texts.last_number().min(first.saturating_add(SCANNED_AT_ONCE - 1));
         for number in first..=end {
             if let Some(name) = names.texts.name(number) {
@@ -425,11 +461,50 @@ mod tests {
         assert_eq!(by_checkpoint.find("n1"), Some(70_002));
         assert_eq!(by_log.take_changes(), None);
         let mut far = NameChanges::default();
-        far.push(1 << 40, "far");
+        far.push(1 << 41, "far");
         assert!(by_log.restore(&far).unwrap_err().contains("follows"));
         let mut other = NameChanges::default();
         other.push(70_002, "other");
         assert!(by_log.restore(&other).unwrap_err().contains("two names"));
+    }
+
+    #[test]
+    fn numbers_are_skipped_for_terms_and_a_checkpoint_keeps_that() {
+        let table = NameTable::logged(10);
+        assert_eq!(intern(&table, &["a", "b"]), [1, 2]);
+        let mut logged: Vec<_> = table.take_changes().into_iter().collect();
+        table.skip(0);
+        assert_eq!(intern(&table, &["c"]), [3]);
+        logged.extend(table.take_changes());
+        table.skip(1);
+        let (bytes, _) = table.memory_bytes();
+        table.skip(2);
+        let numbers = intern(&table, &["d", "a", "e"]);
+        assert!(numbers[0] > 3 + 3 * TERM_NUMBERS && numbers[1..] == [1, numbers[0] + 1]);
+        assert!(table.memory_bytes().0 < bytes + 50_000, "{bytes} {:?}", table.memory_bytes());
+        // The checkpoint has the names before the second term, and that their numbers are skipped.
+        let sections: Vec<_> = table.sections(3).collect();
+        assert_eq!(sections.len(), 2);
+        let restored = NameTable::logged(10);
+        sections.iter().for_each(|section| restored.restore_section(section).unwrap());
+        assert_eq!((restored.len(), restored.find("d"), restored.find("c")), (3, None, Some(3)));
+        let other = intern(&restored, &["other"])[0];
+        assert!(other > 3 + 3 * TERM_NUMBERS);
+        // A follower takes the numbers of its leader, whatever it has skipped itself.
+        let copy = NameTable::logged(10);
+        copy.skip(5);
+        logged.extend(table.take_changes());
+        logged.iter().for_each(|changes| copy.restore(changes).unwrap());
+        let (mut next, mut found) = (1, Vec::new());
+        loop {
+            let after = copy.find_matching(&NamePattern::any(), next, &mut found);
+            if after == next {
+                break;
+            }
+            next = after;
+        }
+        assert_eq!(found, [1, 2, 3, numbers[0], numbers[0] + 1]);
+        assert!(intern(&copy, &["f"])[0] > 5 * TERM_NUMBERS);
     }
 
     #[test]

@@ -1,16 +1,24 @@
-//! The texts of names by number, in blocks of consecutive numbers.
+//! The texts of names by number, in blocks of consecutive numbers and groups of blocks. A group
+//! without names takes a few bytes, since numbers are skipped in large steps.
 //!
 //! A block stores its names as one text and the offset at which each name ends: four bytes per name
 //! in addition to the text. A number without a name has an empty range of the text; a name is never
 //! empty.
 
+use std::ops::RangeInclusive;
+
 /// Consecutive numbers whose texts are in one block.
 const BLOCK_NUMBERS: usize = 4096;
+/// Blocks of a group.
+const GROUP_BLOCKS: usize = 256;
+/// Consecutive numbers of a group.
+pub(super) const GROUP_NUMBERS: u64 = (BLOCK_NUMBERS * GROUP_BLOCKS) as u64;
 
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(super) struct NameTexts {
-    blocks: Vec<TextBlock>,
+    /// The blocks of a group, up to the last that has a number.
+    groups: Vec<Vec<TextBlock>>,
     /// The greatest number that was ever given, 0 before the first.
     last_number: u64,
     /// Bytes of all texts.
@@ -61,17 +69,46 @@ impl TextBlock {
     }
 }
 
-/// The block of a number, and its index in the block; `None` for number 0, which has no name.
-fn place(number: u64) -> Option<(usize, usize)> {
-    let index = number.checked_sub(1)? as usize;
-    Some((index / BLOCK_NUMBERS, index % BLOCK_NUMBERS))
+/// Where the name of a number is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    group: usize,
+    block: usize,
+    index: usize,
+}
+
+/// The place of a number; `None` for number 0, which has no name.
+fn place(number: u64) -> Option<Place> {
+    let at = number.checked_sub(1)? as usize;
+    let (block, index) = (at / BLOCK_NUMBERS, at % BLOCK_NUMBERS);
+    Some(Place { group: block / GROUP_BLOCKS, block: block % GROUP_BLOCKS, index })
 }
 
 impl NameTexts {
     /// The name of a number, if it has one.
     pub(super) fn name(&self, number: u64) -> Option<&str> {
-        let (block, index) = place(number)?;
-        self.blocks.get(block)?.name(index)
+        let Place { group, block, index } = place(number)?;
+        self.groups.get(group)?.get(block)?.name(index)
+    }
+
+    /// The numbers that can have a name, up to `last`, in ascending ranges.
+    pub(super) fn ranges(&self, last: u64) -> impl Iterator<Item = RangeInclusive<u64>> {
+        let range = move |(group, blocks): (u64, &Vec<TextBlock>)| {
+            let before = group * GROUP_NUMBERS;
+            before + 1..=last.min(before + (blocks.len() * BLOCK_NUMBERS) as u64)
+        };
+        (0..).zip(&self.groups).map(range).filter(|range| !range.is_empty())
+    }
+
+    /// The first number from `number` on that can have a name; `number` if there is none.
+    pub(super) fn next(&self, number: u64) -> u64 {
+        let group = place(number).map_or(0, |place| place.group);
+        let has_names = |group: &usize| {
+            let (before, blocks) = (*group as u64 * GROUP_NUMBERS, &self.groups[*group]);
+            !blocks.is_empty() && number <= before + (blocks.len() * BLOCK_NUMBERS) as u64
+        };
+        let found = (group..self.groups.len()).find(has_names);
+        found.map_or(number, |group| number.max(group as u64 * GROUP_NUMBERS + 1))
     }
 
     /// The greatest number that was ever given, 0 before the first.
@@ -79,22 +116,19 @@ impl NameTexts {
         self.last_number
     }
 
-    /// Adds a name; returns its number, which is the next one.
-    pub(super) fn push(&mut self, name: &str) -> u64 {
-        let number = self.last_number() + 1;
-        self.push_at(number, name);
-        number
-    }
-
     /// Adds a name with a number greater than all others; an empty name means that the number has
     /// none.
     pub(super) fn push_at(&mut self, number: u64, name: &str) {
         assert!(number > self.last_number, "numbers ascend");
-        let (block, index) = place(number).expect("numbers are at least 1");
-        if self.blocks.len() <= block {
-            self.blocks.resize_with(block + 1, TextBlock::default);
+        let Place { group, block, index } = place(number).expect("numbers are at least 1");
+        if self.groups.len() <= group {
+            self.groups.resize_with(group + 1, Vec::new);
         }
-        self.blocks[block].push(index, name);
+        let blocks = &mut self.groups[group];
+        if blocks.len() <= block {
+            blocks.resize_with(block + 1, TextBlock::default);
+        }
+        blocks[block].push(index, name);
         self.bytes += name.len() as u64;
         self.longest = self.longest.max(name.len());
         self.last_number = number;
@@ -102,9 +136,11 @@ impl NameTexts {
 
     /// Removes the names of these numbers, which must ascend.
     pub(super) fn clear(&mut self, numbers: &[u64]) {
-        let of_block = |number: &u64| place(*number).map(|(block, _)| block);
+        let of_block = |number: &u64| place(*number).map(|place| Place { index: 0, ..place });
         for gone in numbers.chunk_by(|one, next| of_block(one) == of_block(next)) {
-            let Some(block) = of_block(&gone[0]).and_then(|at| self.blocks.get_mut(at)) else {
+            let block = of_block(&gone[0])
+                .and_then(|place| self.groups.get_mut(place.group)?.get_mut(place.block));
+            let Some(block) = block else {
                 continue;
             };
             let first = gone[0] - (gone[0] - 1) % BLOCK_NUMBERS as u64;
@@ -126,9 +162,12 @@ impl NameTexts {
 
     /// Bytes of memory of all blocks.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let spare = self.blocks.capacity() - self.blocks.len();
-        let blocks = self.blocks.iter().map(|block| block.bytes() as u64).sum::<u64>();
-        blocks + (spare * size_of::<TextBlock>()) as u64
+        let of_group = |blocks: &Vec<TextBlock>| {
+            let spare = (blocks.capacity() - blocks.len()) * size_of::<TextBlock>();
+            spare + blocks.iter().map(TextBlock::bytes).sum::<usize>()
+        };
+        let groups = self.groups.capacity() * size_of::<Vec<TextBlock>>();
+        (groups + self.groups.iter().map(of_group).sum::<usize>()) as u64
     }
 }
 
@@ -136,14 +175,21 @@ impl NameTexts {
 mod tests {
     use super::*;
 
+    /// Adds a name with the next number, which it returns.
+    fn push(texts: &mut NameTexts, name: &str) -> u64 {
+        let number = texts.last_number() + 1;
+        texts.push_at(number, name);
+        number
+    }
+
     #[test]
     fn numbers_without_names_lie_between_others() {
         let mut texts = NameTexts::default();
         assert_eq!((texts.last_number(), texts.name(0), texts.name(1)), (0, None, None));
-        assert_eq!((texts.push("a"), texts.push("bc")), (1, 2));
+        assert_eq!((push(&mut texts, "a"), push(&mut texts, "bc")), (1, 2));
         texts.push_at(5, "d");
         texts.push_at(3 * BLOCK_NUMBERS as u64 + 7, "e");
-        assert_eq!(texts.push("f"), 3 * BLOCK_NUMBERS as u64 + 8);
+        assert_eq!(push(&mut texts, "f"), 3 * BLOCK_NUMBERS as u64 + 8);
         let named: Vec<_> = (0..=texts.last_number() + 9)
             .filter_map(|number| Some((number, texts.name(number)?)))
             .collect();
@@ -153,10 +199,40 @@ mod tests {
     }
 
     #[test]
+    fn skipped_numbers_take_no_memory_and_are_passed_over() {
+        let mut texts = NameTexts::default();
+        push(&mut texts, "a");
+        let bytes = texts.memory_bytes();
+        let far = 1_000 * GROUP_NUMBERS + 1;
+        texts.push_at(far, "b");
+        assert!(texts.memory_bytes() < bytes + 80_000, "{}", texts.memory_bytes());
+        assert_eq!(
+            (texts.name(1), texts.name(far), texts.name(far - 1)),
+            (Some("a"), Some("b"), None)
+        );
+        let block = BLOCK_NUMBERS as u64;
+        let ranges: Vec<_> = texts.ranges(far).collect();
+        assert_eq!(ranges, [1..=block, far..=far]);
+        assert_eq!(texts.ranges(far - 1).count(), 1);
+        for (number, next) in [
+            (0, 1),
+            (1, 1),
+            (block, block),
+            (block + 1, far),
+            (far, far),
+            (far + block, far + block),
+        ] {
+            assert_eq!(texts.next(number), next, "{number}");
+        }
+        texts.clear(&[1, far]);
+        assert_eq!((texts.name(1), texts.name(far), texts.last_number()), (None, None, far));
+    }
+
+    #[test]
     fn names_are_cleared_and_their_numbers_stay_given() {
         let mut texts = NameTexts::default();
         let names: Vec<String> = (1..=10_000).map(|number| format!("n{number}")).collect();
-        names.iter().for_each(|name| _ = texts.push(name));
+        names.iter().for_each(|name| _ = push(&mut texts, name));
         let is_gone = |number: u64| number.is_multiple_of(3) || number > 8_192;
         let gone: Vec<u64> = (1..=10_000).filter(|number| is_gone(*number)).collect();
         texts.clear(&gone);
@@ -168,7 +244,7 @@ mod tests {
         }
         let bytes: u64 = (0..=10_000).filter_map(|it| Some(texts.name(it)?.len() as u64)).sum();
         assert_eq!(texts.text_bytes(), bytes);
-        assert_eq!(texts.push("next"), 10_001);
+        assert_eq!(push(&mut texts, "next"), 10_001);
         assert_eq!((texts.name(10_001), texts.name(10_000)), (Some("next"), None));
     }
 }

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{bounded, unbounded};
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
 use shoal_engine::{EngineOptions, Request, Ticket};
-use shoal_position_log::{LogError, LogWriter, ReadMode, Recovered, Retention, Terms, open_newest};
+use shoal_position_log::{
+    LogError, LogWriter, PastTerm, ReadMode, Recovered, Retention, Terms, open_newest,
+};
 use tracing::{info, warn};
 
 use super::checkpoint::{self, CheckpointThread, CheckpointTools};
@@ -123,6 +125,8 @@ struct CheckpointInfo {
 struct Replay {
     engine: NumberedEngine,
     names: Option<Arc<NameTable>>,
+    /// Epoch of the last cycle with new names.
+    names_epoch: Option<u64>,
     producers: Producers,
     /// The last settled cycle.
     epoch: u64,
@@ -137,7 +141,7 @@ impl Replay {
         let (engine, in_flight) =
             (NumberedEngine::new((tools.engines.start)(tools.options.clone())?), VecDeque::new());
         let names = tools.names.cloned();
-        Ok(Self { engine, names, producers, epoch: 0, clock_ms: 0, in_flight })
+        Ok(Self { engine, names, names_epoch: None, producers, epoch: 0, clock_ms: 0, in_flight })
     }
 
     fn load_checkpoint(
@@ -188,6 +192,9 @@ impl Replay {
                 offset: 0,
                 reason,
             })?;
+            if changes.last_new().is_some() {
+                self.names_epoch = Some(cycle.epoch);
+            }
         }
         let ticket = self.engine.submit(cycle.input(), CycleNumber::At(cycle.epoch))?;
         self.in_flight.push_back((ticket, cycle.batches));
@@ -255,7 +262,7 @@ fn open_log(
     checkpoint: CheckpointInfo,
     recovered: Recovered,
 ) -> Result<RecoveredFleet, ServiceError> {
-    let Replay { engine, producers, epoch, clock_ms, .. } = replay;
+    let Replay { engine, names, names_epoch, producers, epoch, clock_ms, .. } = replay;
     let options = tools.folder.log_options(tools.limits)?;
     let read = recovered.clone();
     let (storage, folder) = (tools.folder.storage.clone(), tools.folder.log());
@@ -265,6 +272,13 @@ fn open_log(
         None => random()?,
     };
     let writer = LogWriter::open(storage, &folder, options, recovered, epoch, fresh_term)?;
+    if let Some(names) = names {
+        // Each term that ended after the last logged name may have lost names.
+        let has_lost =
+            |ended: &&PastTerm| names_epoch.is_none_or(|epoch| ended.last_epoch >= epoch);
+        let ended = read.ended_terms().iter().filter(has_lost).count() as u64;
+        names.skip(ended + u64::from(last_term.is_some_and(|term| term != writer.term())));
+    }
     let terms = Arc::new(SharedTerms::new(read.terms(checkpoint.terms, writer.term())));
     let reading = LogReading {
         durable_epoch: epoch,

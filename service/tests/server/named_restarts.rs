@@ -153,3 +153,73 @@ async fn a_follower_finds_names_that_were_reported_before_the_token() {
         }
     }
 }
+
+/// Reports new names, and returns every number that a client can see, logged or not.
+async fn seen(server: &Running, life: u64, part: u64) -> BTreeMap<u64, String> {
+    let (mut positions, mut queries) = (server.positions().await, server.queries().await);
+    let mut seen = BTreeMap::new();
+    for round in 0..20 {
+        let names: Vec<String> = (0..5).map(|it| format!("{life}-{part}-{round}-{it}")).collect();
+        let fixes = names.iter().map(|name| named(name, START_MS, 1.0, 1.0)).collect();
+        let durability = v1::Durability::Applied.into();
+        report(&mut positions, vec![v1::ReportRequest { durability, ..rows(fixes) }]).await;
+        let request = v1::ResolveRequest { fleet: String::new(), names: names.clone() };
+        let numbers = queries.resolve(request).await.unwrap().into_inner().objects;
+        seen.extend(numbers.into_iter().zip(names));
+    }
+    seen
+}
+
+/// Adds the numbers of a life, which were not given before.
+fn add(all: &mut BTreeMap<u64, String>, seen: BTreeMap<u64, String>) {
+    for (number, name) in seen {
+        let former = all.insert(number, name.clone());
+        assert!(former.is_none(), "{number} is {name}, and was {former:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_a_crash_loses_is_not_given_again() {
+    for (seed, checkpoint_log_bytes) in [(1, 1 << 30), (2, 3_000)] {
+        let (mut all, mut lost) = (BTreeMap::new(), 0);
+        let mut disk = SimulatedDisk::new(seed);
+        for life in 0..12 {
+            let server = start(&disk, checkpoint_log_bytes).await;
+            let known = server.fleet("").await.name_count;
+            lost += all.len() as u64 - known - lost;
+            if life % 4 < 2 {
+                add(&mut all, seen(&server, life, 1).await);
+            }
+            // The crash is before the names of the second part. A life without names begins a term
+            // too.
+            let fork = crashed(&disk, seed + life);
+            if life % 4 != 3 {
+                add(&mut all, seen(&server, life, 2).await);
+            }
+            server.abandon().await;
+            disk = fork;
+        }
+        assert!(lost > 0, "seed {seed}: nothing was lost");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promoted_follower_does_not_give_the_numbers_of_its_leader_again() {
+    let default_kind = named_options().default_kind;
+    let options = ServerOptions { default_kind, ..leading(1 << 30) };
+    let leader = Running::start_at(ANY, on(&SimulatedDisk::new(1)), options).await;
+    let copy = SimulatedDisk::new(2);
+    let follower = Running::start_in(on(&copy), following(leader.address)).await;
+    caught_up(&leader).await;
+    follower.stop().await;
+    // The follower does not receive these names.
+    let mut all = seen(&leader, 1, 1).await;
+    let address = leader.address;
+    leader.stop().await;
+    let follower = Running::start_in(on(&copy), following(address)).await;
+    promote(&follower, true).await.unwrap();
+    let (before, now) = (all.len(), seen(&follower, 2, 1).await);
+    add(&mut all, now);
+    assert_eq!(all.len(), 2 * before);
+    follower.stop().await;
+}
