@@ -26,36 +26,47 @@ pub(super) fn read(
     table: &NameTable,
 ) -> Result<ConvertedRequest, ServiceError> {
     let mut columns = block.decode()?;
+    let is_beyond = |index: &u64| *index >= names.len() as u64;
+    if let Some(at) = columns.object.iter().position(is_beyond) {
+        let (index, count) = (columns.object[at], names.len());
+        let problem = format!("row {at} has object {index} of {count} names");
+        return Err(ServiceError::field("block_names", problem));
+    }
     let is_name: Vec<bool> = names.iter().map(|name| check_name(name).is_ok()).collect();
-    let validators = [TIME_MAX_MS, time_max_ms].map(|time_ms| RowValidator::new(space, time_ms));
-    let (mut is_used, mut invalid) = (vec![false; names.len()], Vec::new());
-    for at in 0..columns.len() {
-        let row = FixRow { object: 0, ..columns.row(at) };
-        let index = columns.object[at] as usize;
-        let Some(is_name) = is_name.get(index) else {
-            let problem = format!("row {at} has object {index} of {} names", names.len());
-            return Err(ServiceError::field("block_names", problem));
-        };
-        let name = (!is_name).then_some(Refusal::Name);
-        match validators[0].validate_row(&row).or(name) {
-            None => is_used[index] = true,
-            Some(refusal) => {
-                let first = validators[1].validate(0, row.time_ms, row.x, row.y);
-                invalid.push((at as u32, first.unwrap_or(refusal)));
+    let mut is_used = vec![false; names.len()];
+    let mut invalid = Vec::new();
+    let validator = RowValidator::new(space, TIME_MAX_MS);
+    if is_name.iter().all(|is_name| *is_name) && validator.are_valid(&columns) {
+        columns.object.iter().for_each(|index| is_used[*index as usize] = true);
+    } else {
+        let reasons = RowValidator::new(space, time_max_ms);
+        for at in 0..columns.len() {
+            let index = columns.object[at] as usize;
+            let row = FixRow { object: 0, ..columns.row(at) };
+            let name = (!is_name[index]).then_some(Refusal::Name);
+            match validator.validate_row(&row).or(name) {
+                None => is_used[index] = true,
+                Some(refusal) => {
+                    let first = reasons.validate(0, row.time_ms, row.x, row.y);
+                    invalid.push((at as u32, first.unwrap_or(refusal)));
+                }
             }
         }
     }
     let numbers = numbers_of(names, &is_used, table);
+    columns.object.iter_mut().for_each(|object| *object = numbers[*object as usize]);
+    if invalid.is_empty() && !columns.object.contains(&0) {
+        return Ok(Request::Fixes(columns).into());
+    }
     let (mut invalid, mut refused) = (invalid.into_iter().peekable(), Vec::new());
-    for (at, object) in columns.object.iter_mut().enumerate() {
-        *object = numbers[*object as usize];
+    for (at, object) in columns.object.iter().enumerate() {
         match invalid.next_if(|(row, _)| *row == at as u32) {
             Some(row) => refused.push(row),
             None if *object == 0 => refused.push((at as u32, Refusal::NameLimit)),
             None => {}
         }
     }
-    Ok(without(columns, &refused))
+    Ok(without(&columns, &refused))
 }
 
 /// The number of each name that is used; 0 for the others, and for a name beyond the limit.
@@ -69,10 +80,7 @@ fn numbers_of(names: &[&str], is_used: &[bool], table: &NameTable) -> Vec<u64> {
 }
 
 /// A request with the rows that are not refused. `refused` ascends by row.
-fn without(columns: FixColumns, refused: &[(u32, Refusal)]) -> ConvertedRequest {
-    if refused.is_empty() {
-        return Request::Fixes(columns).into();
-    }
+fn without(columns: &FixColumns, refused: &[(u32, Refusal)]) -> ConvertedRequest {
     let (mut kept, mut rows) =
         (FixColumns::with_capacity(columns.len() - refused.len()), RefusedRows::default());
     let mut next = refused.iter().peekable();

@@ -4,7 +4,7 @@
 //! several faults is refused for the reason with the lowest number. [`Refusal::ObjectLimit`]
 //! depends on the state; [`super::admission`] decides it.
 
-use shoal_codec::{Attributes, FixRow, MEASURES};
+use shoal_codec::{Attributes, FixColumns, FixRow, MEASURES};
 
 use crate::layout::{NOT_FINITE_X, Refusal, TIME_ORIGIN_MS};
 use crate::limits::{TIME_MAX_MS, TIME_MIN_MS};
@@ -60,6 +60,17 @@ impl RowValidator {
         first_invalid(attributes)
     }
 
+    /// Whether no row has a fault, apart from its object.
+    #[must_use]
+    pub fn are_valid(&self, columns: &FixColumns) -> bool {
+        // Without branches in a loop, so that the compiler uses vectors.
+        let times = TIME_MIN_MS..=self.time_max_ms;
+        let are_times = columns.time_ms.iter().fold(true, |all, time| all & times.contains(time));
+        let positions = columns.x.iter().zip(&columns.y);
+        let are_inside = positions.fold(true, |all, (x, y)| all & self.bounds.contains(*x, *y));
+        are_times && are_inside && are_attributes_valid(columns)
+    }
+
     /// The first fault of a whole row.
     #[must_use]
     pub fn validate_row(&self, row: &FixRow) -> Option<Refusal> {
@@ -78,6 +89,12 @@ macro_rules! render {
                 return Some(Refusal::$column);
             })+
             None
+        }
+
+        fn are_attributes_valid(columns: &FixColumns) -> bool {
+            true $(&& columns.$field.as_ref().is_none_or(|values| {
+                values.iter().fold(true, |all, value| all & MEASURES.$field.is_valid(*value))
+            }))+
         }
     };
 }
@@ -126,6 +143,34 @@ mod tests {
         ];
         for (row, refusal) in rows {
             assert_eq!(validator.validate_row(&row), refusal, "{row:?}");
+            are_valid_if_each_is(&validator, &[right, row]);
+        }
+    }
+
+    /// Confirms that columns are valid if each of their rows is, wherever the rows are.
+    fn are_valid_if_each_is(validator: &RowValidator, rows: &[FixRow]) {
+        let is_valid = rows.iter().all(|row| validator.validate_row(row).is_none());
+        for from in 0..rows.len() {
+            let mut columns = FixColumns::new();
+            rows[from..].iter().chain(&rows[..from]).for_each(|row| columns.push_row(*row));
+            assert_eq!(validator.are_valid(&columns), is_valid, "{rows:?}");
+        }
+    }
+
+    #[test]
+    fn columns_are_valid_if_each_row_is() {
+        let validator = RowValidator::new(&Space::geographic(), LATE_MS);
+        let right = FixRow::new(1, LATE_MS, 0, 0);
+        are_valid_if_each_is(&validator, &[]);
+        are_valid_if_each_is(&validator, &[right; 100]);
+        for wrong in [
+            FixRow { time_ms: LATE_MS + 1, ..right },
+            FixRow { time_ms: TIME_MIN_MS - 1, ..right },
+            FixRow { x: 1_800_000_000, ..right },
+            FixRow { y: -900_000_001, ..right },
+            FixRow { x: i32::MIN, ..right },
+        ] {
+            are_valid_if_each_is(&validator, &[right, wrong, right]);
         }
     }
 
