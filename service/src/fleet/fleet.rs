@@ -235,9 +235,10 @@ impl Fleet {
     /// The error with which the fleet ended.
     pub(crate) async fn follow(&self, step: Followed) -> Result<(), ServiceError> {
         let permit = self.room_for(&step).await?;
-        if let (Followed::Term { .. } | Followed::Lead { .. }, Some(names)) = (&step, self.names())
+        if let (Followed::Term { term, .. } | Followed::Lead { term }, Some(names)) =
+            (&step, self.names())
         {
-            names.skip(1);
+            names.skip(*term);
         }
         self.send_followed(step, permit);
         Ok(())

@@ -1,7 +1,8 @@
 //! The names of a fleet: name to number and number to name.
 //!
 //! Numbers ascend from 1 and are never used twice. A client may see the number of a name that the
-//! log loses in a crash, so numbers are skipped when a term begins. Names are looked up in groups
+//! log loses in a crash or that a follower has not received, so numbers are skipped when a term
+//! begins. Names are looked up in groups
 //! under a shared lock, so that streams do not wait for each other and the cache misses of a group
 //! overlap; new names are added under the exclusive lock, taken once per group. The hash has a
 //! random key, so that clients cannot choose names that collide. A name takes 25 to 47 bytes in
@@ -17,13 +18,17 @@ use super::name_pattern::NamePattern;
 use super::name_section::{self, SECTION_NUMBERS};
 use super::name_texts::{GROUP_NUMBERS, NameTexts};
 
-/// Numbers that are skipped for each term that begins: more than the names that can wait for the
-/// log, each with a row.
-const TERM_NUMBERS: u64 = 1 << 24;
+/// The least count of numbers that are skipped when a term begins: more than the names that can
+/// wait for the log, each with a row.
+const TERM_NUMBERS_MIN: u64 = 1 << 30;
 
-/// Maximum gap between two restored numbers, so that corrupt input cannot make the table
-/// arbitrarily large: the gap takes 24 MiB.
-const NUMBERS_SKIPPED_MAX: u64 = 1 << 40;
+/// A term skips up to this many more groups of numbers, by its own number, which is random: of two
+/// servers that begin different terms after the same names, none gives a number that the other has
+/// given.
+const TERM_GROUPS: u64 = 1 << 25;
+
+/// The greatest number of a name.
+const NUMBER_MAX: u64 = 1 << 63;
 
 /// Bytes of the key and the length of a name in a message.
 const FIELD_HEAD_BYTES: usize = 3;
@@ -52,6 +57,8 @@ struct Names {
     texts: NameTexts,
     /// New names get numbers above this.
     floor: u64,
+    /// Whether new names get no numbers, because the log ends.
+    is_closed: bool,
     /// Changes that [`NameTable::take_changes`] has not returned yet.
     changes: NameChanges,
 }
@@ -87,7 +94,8 @@ impl NameTable {
     #[must_use]
     pub fn new(names_max: usize) -> Self {
         let (texts, changes) = (NameTexts::default(), NameChanges::default());
-        let names = RwLock::new(Names { parts: NameParts::new(), texts, floor: 0, changes });
+        let (parts, is_closed) = (NameParts::new(), false);
+        let names = RwLock::new(Names { parts, texts, floor: 0, is_closed, changes });
         let (hasher, has_changes) = (RandomState::new(), AtomicBool::new(false));
         Self { names, hasher, names_max, is_logged: false, has_changes }
     }
@@ -147,7 +155,10 @@ impl NameTable {
             }
             if let Some(known) = names.find(*hash, name) {
                 *number = known;
-            } else if count < self.names_max {
+            } else if count < self.names_max
+                && names.next_number() <= NUMBER_MAX
+                && !names.is_closed
+            {
                 *number = names.next_number();
                 names.texts.push_at(*number, name);
                 names.parts.insert(*hash, *number);
@@ -201,7 +212,7 @@ impl NameTable {
     /// Applies changes that are read from a log; numbers that already have a name keep it.
     ///
     /// # Errors
-    /// The changes contradict the table, or leave too large a gap after its last number.
+    /// The changes contradict the table, or have too great a number.
     pub(crate) fn restore(&self, changes: &NameChanges) -> Result<(), String> {
         let logged = changes.logged();
         let mut names = self.alone();
@@ -220,8 +231,8 @@ impl NameTable {
             let is_same = names.texts.name(number).is_none_or(|known| known == name);
             return if is_same { Ok(()) } else { Err(format!("number {number} has two names")) };
         }
-        if number - last > NUMBERS_SKIPPED_MAX {
-            return Err(format!("the name of number {number} follows that of number {last}"));
+        if number > NUMBER_MAX {
+            return Err(format!("a name has the number {number}"));
         }
         let hash = self.hasher.hash_one(name);
         if let Some(former) = names.find(hash, name) {
@@ -235,14 +246,21 @@ impl NameTable {
         Ok(())
     }
 
-    /// Skips the numbers that `terms` terms, which have begun since the last name, may have given
-    /// to names that their logs have lost. New names get numbers beyond them.
-    pub(crate) fn skip(&self, terms: u64) {
+    /// Skips the numbers that may have been given to names that the log lacks, because `term` has
+    /// begun. New names get greater numbers.
+    pub(crate) fn skip(&self, term: u64) {
         let mut names = self.alone();
-        if terms > 0 {
-            let floor = names.next_number() - 1 + terms * TERM_NUMBERS;
-            names.floor = floor.next_multiple_of(GROUP_NUMBERS);
-        }
+        let skipped = TERM_NUMBERS_MIN + term % TERM_GROUPS * GROUP_NUMBERS;
+        let floor = (names.next_number() - 1).next_multiple_of(GROUP_NUMBERS) + skipped;
+        names.floor = floor.min(NUMBER_MAX - GROUP_NUMBERS);
+    }
+
+    /// Gives no more numbers. Returns whether names are not logged yet: their numbers may have been
+    /// seen.
+    pub(crate) fn close(&self) -> bool {
+        let mut names = self.alone();
+        names.is_closed = true;
+        !names.changes.is_empty()
     }
 
     /// Adds the names of a section of a checkpoint.
@@ -253,6 +271,9 @@ impl NameTable {
         let mut names = self.alone();
         let restore = |number, name: &str| self.restore_name(&mut names, number, name);
         let before = name_section::decode(body, restore)?;
+        if before > NUMBER_MAX {
+            return Err(format!("numbers up to {before} are skipped"));
+        }
         names.floor = names.floor.max(before);
         Ok(())
     }
@@ -461,8 +482,8 @@ mod tests {
         assert_eq!(by_checkpoint.find("n1"), Some(70_002));
         assert_eq!(by_log.take_changes(), None);
         let mut far = NameChanges::default();
-        far.push(1 << 41, "far");
-        assert!(by_log.restore(&far).unwrap_err().contains("follows"));
+        far.push(NUMBER_MAX + 1, "far");
+        assert!(by_log.restore(&far).unwrap_err().contains("number 9223372036854775809"));
         let mut other = NameChanges::default();
         other.push(70_002, "other");
         assert!(by_log.restore(&other).unwrap_err().contains("two names"));
@@ -471,16 +492,14 @@ mod tests {
     #[test]
     fn numbers_are_skipped_for_terms_and_a_checkpoint_keeps_that() {
         let table = NameTable::logged(10);
-        assert_eq!(intern(&table, &["a", "b"]), [1, 2]);
+        assert_eq!(intern(&table, &["a", "b", "c"]), [1, 2, 3]);
         let mut logged: Vec<_> = table.take_changes().into_iter().collect();
         table.skip(0);
-        assert_eq!(intern(&table, &["c"]), [3]);
-        logged.extend(table.take_changes());
-        table.skip(1);
         let (bytes, _) = table.memory_bytes();
-        table.skip(2);
+        table.skip(TERM_GROUPS + 7);
         let numbers = intern(&table, &["d", "a", "e"]);
-        assert!(numbers[0] > 3 + 3 * TERM_NUMBERS && numbers[1..] == [1, numbers[0] + 1]);
+        let skipped = 2 * TERM_NUMBERS_MIN + 8 * GROUP_NUMBERS;
+        assert_eq!(numbers, [skipped + 1, 1, skipped + 2]);
         assert!(table.memory_bytes().0 < bytes + 50_000, "{bytes} {:?}", table.memory_bytes());
         // The checkpoint has the names before the second term, and that their numbers are skipped.
         let sections: Vec<_> = table.sections(3).collect();
@@ -489,10 +508,10 @@ mod tests {
         sections.iter().for_each(|section| restored.restore_section(section).unwrap());
         assert_eq!((restored.len(), restored.find("d"), restored.find("c")), (3, None, Some(3)));
         let other = intern(&restored, &["other"])[0];
-        assert!(other > 3 + 3 * TERM_NUMBERS);
+        assert_eq!(other, skipped + 1);
         // A follower takes the numbers of its leader, whatever it has skipped itself.
         let copy = NameTable::logged(10);
-        copy.skip(5);
+        copy.skip(500);
         logged.extend(table.take_changes());
         logged.iter().for_each(|changes| copy.restore(changes).unwrap());
         let (mut next, mut found) = (1, Vec::new());
@@ -504,7 +523,45 @@ mod tests {
             next = after;
         }
         assert_eq!(found, [1, 2, 3, numbers[0], numbers[0] + 1]);
-        assert!(intern(&copy, &["f"])[0] > 5 * TERM_NUMBERS);
+        assert!(intern(&copy, &["f"])[0] > TERM_NUMBERS_MIN + 500 * GROUP_NUMBERS);
+    }
+
+    #[test]
+    fn different_terms_give_different_numbers() {
+        let names: Vec<String> = (0..1_000).map(|name| name.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut given = BTreeSet::new();
+        for terms in [&[7][..], &[8], &[7, 9], &[9, 8], &[u64::MAX]] {
+            let table = NameTable::logged(1_000);
+            terms.iter().for_each(|term| table.skip(*term));
+            let numbers = intern(&table, &names);
+            assert!(numbers.into_iter().all(|number| given.insert(number)), "{terms:?}");
+        }
+    }
+
+    #[test]
+    fn a_closed_table_says_whether_names_are_not_logged() {
+        let table = NameTable::logged(10);
+        assert_eq!(intern(&table, &["a"]), [1]);
+        assert!(table.close());
+        assert_eq!(intern(&table, &["b", "a"]), [0, 1]);
+        assert!(table.take_changes().is_some() && !table.close());
+    }
+
+    #[test]
+    fn numbers_end_at_the_greatest() {
+        let table = NameTable::new(1 << 21);
+        let section = name_section::encode(NUMBER_MAX - 5, std::iter::empty());
+        table.restore_section(&section).unwrap();
+        table.skip(3);
+        let names: Vec<String> = (0..=GROUP_NUMBERS).map(|name| name.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let numbers = intern(&table, &names);
+        assert_eq!(numbers[GROUP_NUMBERS as usize - 1..], [NUMBER_MAX, 0]);
+        table.skip(1);
+        assert_eq!(intern(&table, &["0", "other"]), [numbers[0], 0]);
+        let section = name_section::encode(NUMBER_MAX + 2, std::iter::empty());
+        assert!(table.restore_section(&section).unwrap_err().contains("skipped"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The texts of names by number, in blocks of consecutive numbers and groups of blocks. A group
-//! without names takes a few bytes, since numbers are skipped in large steps.
+//! The texts of names by number, in blocks of consecutive numbers and groups of blocks. Groups
+//! without names do not exist, since numbers are skipped in large steps.
 //!
 //! A block stores its names as one text and the offset at which each name ends: four bytes per name
 //! in addition to the text. A number without a name has an empty range of the text; a name is never
@@ -17,14 +17,31 @@ pub(super) const GROUP_NUMBERS: u64 = (BLOCK_NUMBERS * GROUP_BLOCKS) as u64;
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(super) struct NameTexts {
-    /// The blocks of a group, up to the last that has a number.
-    groups: Vec<Vec<TextBlock>>,
+    /// The groups that have a number, ascending.
+    groups: Vec<Group>,
     /// The greatest number that was ever given, 0 before the first.
     last_number: u64,
     /// Bytes of all texts.
     bytes: u64,
     /// Bytes of the longest name that was ever added.
     longest: usize,
+}
+
+/// A group of blocks.
+#[derive(Debug)]
+struct Group {
+    /// The place of the group: its first number, less 1, in groups.
+    at: u64,
+    /// The blocks up to the last that has a number.
+    blocks: Vec<TextBlock>,
+}
+
+impl Group {
+    /// The numbers that can have a name.
+    fn numbers(&self) -> RangeInclusive<u64> {
+        let before = self.at * GROUP_NUMBERS;
+        before + 1..=before + (self.blocks.len() * BLOCK_NUMBERS) as u64
+    }
 }
 
 #[derive(Debug, Default)]
@@ -72,43 +89,48 @@ impl TextBlock {
 /// Where the name of a number is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place {
-    group: usize,
+    group: u64,
     block: usize,
     index: usize,
 }
 
 /// The place of a number; `None` for number 0, which has no name.
 fn place(number: u64) -> Option<Place> {
-    let at = number.checked_sub(1)? as usize;
-    let (block, index) = (at / BLOCK_NUMBERS, at % BLOCK_NUMBERS);
-    Some(Place { group: block / GROUP_BLOCKS, block: block % GROUP_BLOCKS, index })
+    let at = number.checked_sub(1)?;
+    let within = (at % GROUP_NUMBERS) as usize;
+    let (block, index) = (within / BLOCK_NUMBERS, within % BLOCK_NUMBERS);
+    Some(Place { group: at / GROUP_NUMBERS, block, index })
 }
 
 impl NameTexts {
     /// The name of a number, if it has one.
     pub(super) fn name(&self, number: u64) -> Option<&str> {
         let Place { group, block, index } = place(number)?;
-        self.groups.get(group)?.get(block)?.name(index)
+        self.groups[self.group_index(group)?].blocks.get(block)?.name(index)
+    }
+
+    /// The index of the group at a place, if it exists.
+    fn group_index(&self, at: u64) -> Option<usize> {
+        // Groups before the first gap are at their places.
+        let is_there = self.groups.get(at as usize).is_some_and(|group| group.at == at);
+        if is_there {
+            return Some(at as usize);
+        }
+        self.groups.binary_search_by_key(&at, |group| group.at).ok()
     }
 
     /// The numbers that can have a name, up to `last`, in ascending ranges.
     pub(super) fn ranges(&self, last: u64) -> impl Iterator<Item = RangeInclusive<u64>> {
-        let range = move |(group, blocks): (u64, &Vec<TextBlock>)| {
-            let before = group * GROUP_NUMBERS;
-            before + 1..=last.min(before + (blocks.len() * BLOCK_NUMBERS) as u64)
-        };
-        (0..).zip(&self.groups).map(range).filter(|range| !range.is_empty())
+        let numbers = self.groups.iter().map(Group::numbers);
+        let up_to = move |numbers: RangeInclusive<u64>| *numbers.start()..=last.min(*numbers.end());
+        numbers.map(up_to).filter(|numbers| !numbers.is_empty())
     }
 
     /// The first number from `number` on that can have a name; `number` if there is none.
     pub(super) fn next(&self, number: u64) -> u64 {
-        let group = place(number).map_or(0, |place| place.group);
-        let has_names = |group: &usize| {
-            let (before, blocks) = (*group as u64 * GROUP_NUMBERS, &self.groups[*group]);
-            !blocks.is_empty() && number <= before + (blocks.len() * BLOCK_NUMBERS) as u64
-        };
-        let found = (group..self.groups.len()).find(has_names);
-        found.map_or(number, |group| number.max(group as u64 * GROUP_NUMBERS + 1))
+        let found = self.groups.partition_point(|group| *group.numbers().end() < number);
+        let group = self.groups.get(found);
+        group.map_or(number, |group| number.max(*group.numbers().start()))
     }
 
     /// The greatest number that was ever given, 0 before the first.
@@ -121,10 +143,11 @@ impl NameTexts {
     pub(super) fn push_at(&mut self, number: u64, name: &str) {
         assert!(number > self.last_number, "numbers ascend");
         let Place { group, block, index } = place(number).expect("numbers are at least 1");
-        if self.groups.len() <= group {
-            self.groups.resize_with(group + 1, Vec::new);
+        if self.groups.last().is_none_or(|last| last.at < group) {
+            self.groups.push(Group { at: group, blocks: Vec::new() });
         }
-        let blocks = &mut self.groups[group];
+        // Numbers ascend, so that of a name is in the last group.
+        let blocks = &mut self.groups.last_mut().expect("it was added").blocks;
         if blocks.len() <= block {
             blocks.resize_with(block + 1, TextBlock::default);
         }
@@ -138,9 +161,10 @@ impl NameTexts {
     pub(super) fn clear(&mut self, numbers: &[u64]) {
         let of_block = |number: &u64| place(*number).map(|place| Place { index: 0, ..place });
         for gone in numbers.chunk_by(|one, next| of_block(one) == of_block(next)) {
-            let block = of_block(&gone[0])
-                .and_then(|place| self.groups.get_mut(place.group)?.get_mut(place.block));
-            let Some(block) = block else {
+            let Some(place) = of_block(&gone[0]) else { continue };
+            let group = self.group_index(place.group);
+            let group = group.and_then(|group| self.groups.get_mut(group));
+            let Some(block) = group.and_then(|group| group.blocks.get_mut(place.block)) else {
                 continue;
             };
             let first = gone[0] - (gone[0] - 1) % BLOCK_NUMBERS as u64;
@@ -162,11 +186,11 @@ impl NameTexts {
 
     /// Bytes of memory of all blocks.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let of_group = |blocks: &Vec<TextBlock>| {
+        let of_group = |Group { blocks, .. }: &Group| {
             let spare = (blocks.capacity() - blocks.len()) * size_of::<TextBlock>();
             spare + blocks.iter().map(TextBlock::bytes).sum::<usize>()
         };
-        let groups = self.groups.capacity() * size_of::<Vec<TextBlock>>();
+        let groups = self.groups.capacity() * size_of::<Group>();
         (groups + self.groups.iter().map(of_group).sum::<usize>()) as u64
     }
 }
@@ -203,7 +227,7 @@ mod tests {
         let mut texts = NameTexts::default();
         push(&mut texts, "a");
         let bytes = texts.memory_bytes();
-        let far = 1_000 * GROUP_NUMBERS + 1;
+        let far = (1 << 42) * GROUP_NUMBERS + 1;
         texts.push_at(far, "b");
         assert!(texts.memory_bytes() < bytes + 80_000, "{}", texts.memory_bytes());
         assert_eq!(
@@ -224,7 +248,7 @@ mod tests {
         ] {
             assert_eq!(texts.next(number), next, "{number}");
         }
-        texts.clear(&[1, far]);
+        texts.clear(&[1, block * 3, far - 1, far]);
         assert_eq!((texts.name(1), texts.name(far), texts.last_number()), (None, None, far));
     }
 

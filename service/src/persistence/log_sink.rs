@@ -11,8 +11,10 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender};
 use shoal_engine::{Clock, EngineError, ExportHeader, Request};
 use shoal_position_log::ProducerState;
+use tracing::error;
 
 use super::checkpoint::CheckpointThread;
+use super::data_folder::random;
 use super::fleet_log::FleetLog;
 use super::group_thread::{LogCycle, LogItem};
 use super::history::HistoryHandle;
@@ -177,6 +179,18 @@ impl LogSink {
         }
     }
 
+    /// Begins a term if clients may have seen names that the log lacks: the next start then skips
+    /// their numbers.
+    fn end_names(&mut self) {
+        if !self.names.as_ref().is_some_and(|names| names.close()) {
+            return;
+        }
+        match random() {
+            Ok(term) => self.begin_term(term, true),
+            Err(error) => error!(%error, "numbers of names may be used again"),
+        }
+    }
+
     /// Logs an empty cycle at the last settled epoch if the log ends earlier. Cycles that changed
     /// nothing are not logged, but clients have seen their epochs, so the log must reach them.
     fn reach_settled(&mut self) {
@@ -204,6 +218,7 @@ impl Drop for LogSink {
         self.log.end();
         if !self.follows {
             self.reach_settled();
+            self.end_names();
         }
         drop(self.items.take());
         for thread in self.threads.drain(..) {

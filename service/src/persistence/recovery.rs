@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{bounded, unbounded};
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
 use shoal_engine::{EngineOptions, Request, Ticket};
-use shoal_position_log::{
-    LogError, LogWriter, PastTerm, ReadMode, Recovered, Retention, Terms, open_newest,
-};
+use shoal_position_log::{LogError, LogWriter, ReadMode, Recovered, Retention, Terms, open_newest};
 use tracing::{info, warn};
 
 use super::checkpoint::{self, CheckpointThread, CheckpointTools};
@@ -125,8 +123,8 @@ struct CheckpointInfo {
 struct Replay {
     engine: NumberedEngine,
     names: Option<Arc<NameTable>>,
-    /// Epoch of the last cycle with new names.
-    names_epoch: Option<u64>,
+    /// Epoch of the checkpoint, or of the last cycle after it with new names.
+    names_epoch: u64,
     producers: Producers,
     /// The last settled cycle.
     epoch: u64,
@@ -141,7 +139,7 @@ impl Replay {
         let (engine, in_flight) =
             (NumberedEngine::new((tools.engines.start)(tools.options.clone())?), VecDeque::new());
         let names = tools.names.cloned();
-        Ok(Self { engine, names, names_epoch: None, producers, epoch: 0, clock_ms: 0, in_flight })
+        Ok(Self { engine, names, names_epoch: 0, producers, epoch: 0, clock_ms: 0, in_flight })
     }
 
     fn load_checkpoint(
@@ -162,7 +160,8 @@ impl Replay {
         let verified = started.elapsed();
         let (state, producers) = checkpoint::read(&mut reader, tools.names.map(AsRef::as_ref))?;
         let read = started.elapsed();
-        (self.epoch, self.clock_ms) = (state.epoch, state.clock_ms);
+        (self.epoch, self.names_epoch) = (state.epoch, state.epoch);
+        self.clock_ms = state.clock_ms;
         self.engine.import(state)?;
         info!(
             fleet = folder.identity.name,
@@ -193,7 +192,7 @@ impl Replay {
                 reason,
             })?;
             if changes.last_new().is_some() {
-                self.names_epoch = Some(cycle.epoch);
+                self.names_epoch = cycle.epoch;
             }
         }
         let ticket = self.engine.submit(cycle.input(), CycleNumber::At(cycle.epoch))?;
@@ -272,14 +271,15 @@ fn open_log(
         None => random()?,
     };
     let writer = LogWriter::open(storage, &folder, options, recovered, epoch, fresh_term)?;
+    let terms = read.terms(checkpoint.terms, writer.term());
     if let Some(names) = names {
         // Each term that ended after the last logged name may have lost names.
-        let has_lost =
-            |ended: &&PastTerm| names_epoch.is_none_or(|epoch| ended.last_epoch >= epoch);
-        let ended = read.ended_terms().iter().filter(has_lost).count() as u64;
-        names.skip(ended + u64::from(last_term.is_some_and(|term| term != writer.term())));
+        let began = terms.past().iter().skip(1).map(|past| past.term).chain([terms.current()]);
+        let after_names = terms.past().iter().zip(began);
+        let after_names = after_names.filter(|(ended, _)| ended.last_epoch >= names_epoch);
+        after_names.for_each(|(_, term)| names.skip(term));
     }
-    let terms = Arc::new(SharedTerms::new(read.terms(checkpoint.terms, writer.term())));
+    let terms = Arc::new(SharedTerms::new(terms));
     let reading = LogReading {
         durable_epoch: epoch,
         clock_ms: None,

@@ -118,8 +118,10 @@ async fn answer(
     let all_vertices = message.queries.iter().map(vertices).sum();
     let reserving = context.reserve_vertices(query_context.client, all_vertices);
     let _vertices = deadline.bound(reserving).await?;
-    if message.queries.iter().any(has_names) {
-        query_context.reach_epoch(deadline).await?;
+    for sent in &message.queries {
+        if let Some(Kind::Get(get)) = &sent.kind {
+            query_context.reach_names(&get.names, deadline).await?;
+        }
     }
     let each = {
         let query_context = query_context.clone();
@@ -133,10 +135,6 @@ async fn answer(
     drop(large);
     let answer = ask(context, &query_context, queries, deadline, true).await?;
     Ok(AnsweredMessage { fleet: query_context.fleet, answer, failures })
-}
-
-fn has_names(sent: &BatchQuery) -> bool {
-    matches!(&sent.kind, Some(Kind::Get(get)) if !get.names.is_empty())
 }
 
 fn vertices(sent: &BatchQuery) -> usize {

@@ -82,18 +82,25 @@ impl QueryContext {
         Query { kind, filter: self.filter.clone(), projection: self.projection, limit: self.limit }
     }
 
-    /// On a follower, waits until the epoch of the token is applied. Before that, names that the
-    /// token covers may be unknown.
+    /// On a follower, waits until the epoch of the token is applied, if [`QueryContext::get`] looks
+    /// names up. Before that, names that the token covers may be unknown.
     ///
     /// # Errors
     /// [`ServiceError::FollowerBehind`], [`ServiceError::Deadline`].
-    pub(super) async fn reach_epoch(&self, deadline: Deadline) -> Result<(), ServiceError> {
+    pub(super) async fn reach_names(
+        &self,
+        names: &[String],
+        deadline: Deadline,
+    ) -> Result<(), ServiceError> {
+        if names.is_empty() && self.names.is_none() {
+            return Ok(());
+        }
         deadline.bound(self.fleet.wait_for_epoch(self.epoch_min)).await
     }
 
     /// A query for the objects with these ids and for those with these names; with neither, but
-    /// with a pattern of names, for all objects that match it. With names, the caller awaits
-    /// [`QueryContext::reach_epoch`] before.
+    /// with a pattern of names, for all objects that match it. The caller awaits
+    /// [`QueryContext::reach_names`] before.
     ///
     /// # Errors
     /// [`ServiceError::Field`] for too many objects, and for names in a numeric fleet.

@@ -37,9 +37,7 @@ impl QueryService for ServiceContext {
         let call = Call::of(request.extensions())?;
         let (GetRequest { options, objects, names }, _charge) = self.message(request).await?;
         let context = QueryContext::new(self, call, &options.unwrap_or_default(), "options")?;
-        if !names.is_empty() {
-            context.reach_epoch(deadline).await?;
-        }
+        context.reach_names(&names, deadline).await?;
         let query = context.get(objects, &names)?;
         Ok(answer_one(self, context, query, deadline).await?)
     }

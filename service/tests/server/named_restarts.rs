@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
 use shoal_service::ServerOptions;
+use shoal_service::server::Environment;
 use shoal_testkit::Random;
 
 use crate::follower::{ANY, caught_up, following, leading, promote};
+use crate::gated_engine::{Gate, Shortage};
 use crate::names::{everything, named, named_options};
 use crate::restart::{crashed, on, small};
-use crate::running::{Running, START_MS, collect, report, rows, until, whole};
+use crate::running::{ReportsOnce as _, Running, START_MS, collect, report, rows, until, whole};
 
 /// A server whose fleet `default` is named, with a checkpoint after each `checkpoint_log_bytes`
 /// of the log.
@@ -139,8 +141,18 @@ async fn a_follower_finds_names_that_were_reported_before_the_token() {
         let min_token = report(&mut positions, vec![rows(fixes)]).await[0].token.clone();
         let options = Some(v1::QueryOptions { min_token, ..Default::default() });
         let names = vec![name];
-        if round % 2 == 0 {
+        if round % 3 == 0 {
             let request = v1::GetRequest { options, names: names.clone(), ..Default::default() };
+            let answer = whole(queries.get(request).await.unwrap().into_inner()).await.unwrap();
+            assert_eq!(answer.names, names);
+        } else if round % 3 == 1 {
+            // The name of an object is tested.
+            let mut on_leader = leader.queries().await;
+            let request = v1::ResolveRequest { names: names.clone(), ..Default::default() };
+            let objects = on_leader.resolve(request).await.unwrap().into_inner().objects;
+            let pattern = v1::Filter { name_pattern: "truck-*".into(), ..Default::default() };
+            let options = options.map(|of| v1::QueryOptions { filter: Some(pattern), ..of });
+            let request = v1::GetRequest { options, objects, ..Default::default() };
             let answer = whole(queries.get(request).await.unwrap().into_inner()).await.unwrap();
             assert_eq!(answer.names, names);
         } else {
@@ -165,6 +177,7 @@ async fn seen(server: &Running, life: u64, part: u64) -> BTreeMap<u64, String> {
         report(&mut positions, vec![v1::ReportRequest { durability, ..rows(fixes) }]).await;
         let request = v1::ResolveRequest { fleet: String::new(), names: names.clone() };
         let numbers = queries.resolve(request).await.unwrap().into_inner().objects;
+        assert!(numbers.iter().all(|number| *number > 0), "{numbers:?} of {names:?}");
         seen.extend(numbers.into_iter().zip(names));
     }
     seen
@@ -207,19 +220,52 @@ async fn a_number_that_a_crash_loses_is_not_given_again() {
 async fn a_promoted_follower_does_not_give_the_numbers_of_its_leader_again() {
     let default_kind = named_options().default_kind;
     let options = ServerOptions { default_kind, ..leading(1 << 30) };
-    let leader = Running::start_at(ANY, on(&SimulatedDisk::new(1)), options).await;
-    let copy = SimulatedDisk::new(2);
+    let (disk, copy) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let leader = Running::start_at(ANY, on(&disk), options).await;
     let follower = Running::start_in(on(&copy), following(leader.address)).await;
     caught_up(&leader).await;
     follower.stop().await;
-    // The follower does not receive these names.
+    // The follower does not receive these names, nor those of the term that the leader begins.
     let mut all = seen(&leader, 1, 1).await;
-    let address = leader.address;
+    let (address, fork) = (leader.address, crashed(&disk, 1));
+    leader.abandon().await;
+    let options = ServerOptions { default_kind, ..leading(1 << 30) };
+    let leader = Running::start_at(ANY, on(&fork), options).await;
+    let mut positions = leader.positions().await;
+    until(async || positions.once(rows(Vec::new())).await.is_ok()).await;
+    add(&mut all, seen(&leader, 2, 1).await);
     leader.stop().await;
     let follower = Running::start_in(on(&copy), following(address)).await;
     promote(&follower, true).await.unwrap();
-    let (before, now) = (all.len(), seen(&follower, 2, 1).await);
-    add(&mut all, now);
-    assert_eq!(all.len(), 2 * before);
+    add(&mut all, seen(&follower, 3, 1).await);
     follower.stop().await;
+    // Neither does it after a crash.
+    let follower = start(&copy, 1 << 30).await;
+    let fork = crashed(&copy, 2);
+    follower.abandon().await;
+    let again = start(&fork, 1 << 30).await;
+    add(&mut all, seen(&again, 4, 1).await);
+    assert_eq!(all.len(), 4 * 100);
+}
+
+/// Names of a message whose cycle fails are in no record of the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_a_stop_leaves_out_is_not_given_again() {
+    let (disk, mut all) = (SimulatedDisk::new(3), BTreeMap::new());
+    for life in 0..3 {
+        let gate = Gate::default();
+        let environment = Environment { engines: gate.environment().engines, ..on(&disk) };
+        let server = Running::start_in(environment, named_options()).await;
+        add(&mut all, seen(&server, life, 1).await);
+        gate.set_shortage(Shortage::Changes);
+        let name = format!("short-{life}");
+        let message = rows(vec![named(&name, START_MS, 1.0, 1.0)]);
+        server.positions().await.once(message).await.unwrap_err();
+        let request = v1::ResolveRequest { names: vec![name.clone()], ..Default::default() };
+        let mut queries = server.queries().await;
+        let number = queries.resolve(request).await.unwrap().into_inner().objects[0];
+        assert!(number > 0, "{name} has no number");
+        add(&mut all, BTreeMap::from([(number, name)]));
+        server.stop().await;
+    }
 }
