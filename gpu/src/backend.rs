@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use cudarc::driver::CudaStream;
 use shoal_codec::FixColumns;
+use shoal_engine::stage::settle;
 use shoal_engine::stage::subscription::Class;
 use shoal_engine::{
     Backend, CycleInput, CycleOutput, EngineError, EngineOptions, ExportHeader, Snapshot,
@@ -48,6 +49,8 @@ pub struct CudaBackend {
     regions_max: usize,
     /// Whether a continuous query with membership states was ever set.
     keeps_states: bool,
+    /// Whether a row or an imported record ever had a validity.
+    has_validity: bool,
     /// By ticket: outputs received before the caller waits for them.
     received_outputs: BTreeMap<u64, Result<CycleResult, EngineError>>,
     /// Tickets that the caller has not waited for yet.
@@ -137,6 +140,7 @@ impl CudaBackend {
             epoch_next: 1,
             regions_max: 0,
             keeps_states: false,
+            has_validity: false,
             received_outputs: BTreeMap::new(),
             owed: Vec::new(),
             received: 0,
@@ -182,7 +186,10 @@ impl CudaBackend {
             // wait forever.
             self.spare = Some(Arena::new(&self.memory)?);
         }
-        staged.map(|staged| Staged { changes, ..staged })
+        staged.map(|staged| {
+            self.has_validity |= staged.has_validity;
+            Staged { changes, has_validity: self.has_validity, ..staged }
+        })
     }
 
     fn send(&mut self, command: Command) -> Result<(), EngineError> {
@@ -367,6 +374,7 @@ impl Backend for CudaBackend {
         self.end_export();
         let (reply, answer) = channel();
         let epoch = snapshot.epoch;
+        self.has_validity |= snapshot.batches.iter().any(|batch| batch.valid_ms.is_some());
         self.send(Command::Import(snapshot, reply))?;
         let imported = answer.recv().map_err(|_| self.disconnected())?;
         imported.map_err(|error| self.note(error))?;
@@ -376,10 +384,12 @@ impl Backend for CudaBackend {
 
     fn due_ms(&self) -> Option<i64> {
         let expiry_ms = || {
-            let ttl_ms = self.options.ttl_ms?;
-            let (objects, oldest_ms) = self.status.after(self.submitted);
-            let oldest_ms = oldest_ms.filter(|_| objects > 0)?;
-            Some(oldest_ms.saturating_add(ttl_ms).saturating_add(1))
+            // Without a TTL or a validity, a caller need not wait for the cycles in flight.
+            if self.options.ttl_ms.is_none() && !self.has_validity {
+                return None;
+            }
+            let (objects, deadline_ms) = self.status.after(self.submitted);
+            deadline_ms.filter(|_| objects > 0).and_then(settle::due_ms)
         };
         let states_ms = self.keeps_states.then(|| self.status.due_after(self.submitted)).flatten();
         [expiry_ms(), states_ms].into_iter().flatten().min()

@@ -164,7 +164,7 @@ metrics! {
     labelled {
         rows: "outcome" in ["applied", "duplicate", "superseded", "late", "expired"], "Rows by outcome";
         rows_refused: "reason" in Refusal::NAMES, "Refused rows by reason";
-        measures_dropped: "measure" in ["speed", "heading", "altitude"],
+        measures_dropped: "measure" in ["speed", "heading", "altitude", "validity"],
             "Measures that could not be stored, dropped from rows at the wish of their sender";
         objects_removed: "reason" in ["request", "expired"], "Objects removed by cause";
         messages: "outcome" in ["applied", "duplicate", "failed"], "Report messages and removals";
@@ -266,7 +266,7 @@ impl FleetMetrics {
 
     /// Counts dropped measures by the reason for which they would refuse their row.
     pub(crate) fn count_dropped(&self, dropped: &[u64; Refusal::COUNT]) {
-        let reasons = [Refusal::Speed, Refusal::Heading, Refusal::Altitude];
+        let reasons = [Refusal::Speed, Refusal::Heading, Refusal::Altitude, Refusal::Validity];
         for (counter, reason) in self.measures_dropped.iter().zip(reasons) {
             counter.inc_by(dropped[reason as usize]);
         }

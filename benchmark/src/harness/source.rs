@@ -84,9 +84,10 @@ impl Source {
         if self.attributes == Attributes::All {
             let state = |fix: &Fix| (fix.object & STATE_BITS) as u32;
             columns.state = Some(self.fixes.iter().map(state).collect());
-            // Generators do not produce these attributes; their values do not affect the cost.
+            // Generators do not produce these attributes; their values do not affect the cost, but
+            // with validities objects would expire.
             for column in Column::ATTRIBUTES {
-                if columns.column(column).is_none() {
+                if columns.column(column).is_none() && column != Column::Validity {
                     let value_type = column.value_type();
                     let bytes = |fix: &Fix| {
                         let value = fix.time_ms % 10_000_000;

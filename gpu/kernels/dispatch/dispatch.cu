@@ -182,7 +182,7 @@ __device__ inline Settled settle(const Input& input, const Rules& rules, const R
                                  const Records& records, u32 slot, const RequestDescriptor& request,
                                  u32 at_row, const Row& row) {
     rows.best[slot] = 0;
-    return settle_winner(records, rules, time_min_of(rules, rows.report), slot, row,
+    return settle_winner(records, rules, clock_of(rules, rows.report), slot, row,
                          read_state(input, request, at_row), read_optional(input, request, at_row),
                          true);
 }
@@ -229,27 +229,30 @@ extern "C" __global__ void dispatch_settle(Input input, Rules rules, Rows rows, 
     block_record_outcome(rows, rules, slot, settled, number, input.outcomes);
 }
 
-// Ends the objects whose record has expired, and finds the earliest time of the other records. One
-// thread a slot.
+// Ends the objects whose record has expired, and finds the earliest deadline of the other records.
+// One thread a slot.
 extern "C" __global__ void dispatch_expire(Input input, Rules rules, Rows rows, Records records,
                                            u32 slots) {
     u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
     Settled settled = {};
-    u64 time = ~0ull;
+    u64 earliest = ~0ull;
     if (slot < slots) {
         u32 old = newest(records, slot);
         Version was = load(records.versions + 2ull * slot + old);
         if (was.alive != 0) {
-            // A record of this cycle was compared with the TTL when it was written.
-            if (was.epoch != rules.epoch && was.time_ms < time_min_of(rules, rows.report)) {
+            u32 valid_ms = rules.has_validity ? optional_of(records, slot, old).valid_ms
+                                              : NO_VALIDITY_MS;
+            i64 deadline = deadline_of(rules, was.time_ms, valid_ms);
+            // A record of this cycle was compared with the clock when it was written.
+            if (was.epoch != rules.epoch && deadline < clock_of(rules, rows.report)) {
                 settled = end_object(records, rules, slot, old, was,
                                      optional_of(records, slot, old), EVENT_EXPIRED);
-            } else {
-                time = (u64)(was.time_ms - TIME_ORIGIN_MS);
+            } else if (deadline != NEVER_MS) {
+                earliest = (u64)(deadline - TIME_ORIGIN_MS);
             }
         }
     }
-    time = warp_min(time);
-    if (lane() == 0 && time != ~0ull) atomicMin((u64*)&rows.report->time_min, time);
+    earliest = warp_min(earliest);
+    if (lane() == 0 && earliest != ~0ull) atomicMin((u64*)&rows.report->deadline, earliest);
     block_record_outcome(rows, rules, slot, settled, 0, input.outcomes);
 }

@@ -154,13 +154,12 @@ __device__ inline bool is_ahead(const Rules& rules, u64 time) {
     return time != 0 && time_ms > rules.event_clock_max_ms && time_ms > rules.clock_ms;
 }
 
-// The least event time at which a record has not expired.
-__device__ inline i64 time_min_of(const Rules& rules, const DispatchReport* report) {
-    i64 clock = clock_of(rules, report);
-    const i64 least = (i64)0x8000000000000000ll;
-    return rules.ttl_ms == TTL_NONE_MS || clock < least + rules.ttl_ms
-        ? least
-        : clock - rules.ttl_ms;
+// The last clock at which a record exists, `NEVER_MS` if it does not expire; equals `deadline_ms`
+// of the codec. `time_ms` is a valid event time, so it is not negative.
+__device__ inline i64 deadline_of(const Rules& rules, i64 time_ms, u32 valid_ms) {
+    i64 life = valid_ms == NO_VALIDITY_MS ? NEVER_MS : (i64)valid_ms;
+    if (rules.ttl_ms < life) life = rules.ttl_ms;
+    return life > NEVER_MS - time_ms ? NEVER_MS : time_ms + life;
 }
 
 // The changes made by settling one object; the caller adds them to the report.
@@ -196,7 +195,7 @@ __device__ inline Settled end_object(const Records& records, const Rules& rules,
 
 // Makes a row the record of its object; or ends the object, if the row has expired. `counts` is
 // false if the record at the start of the cycle was removed before the row arrived.
-__device__ inline Settled settle_winner(const Records& records, const Rules& rules, i64 time_min,
+__device__ inline Settled settle_winner(const Records& records, const Rules& rules, i64 clock,
                                         u32 slot, const Row& row, u32 state,
                                         const Optional& optional, bool counts) {
     u32 old = newest(records, slot);
@@ -209,7 +208,7 @@ __device__ inline Settled settle_winner(const Records& records, const Rules& rul
         return settled;
     }
     Version now = {row.time_ms, rules.epoch, row.x, row.y, state, 1};
-    if (row.time_ms < time_min) {
+    if (deadline_of(rules, row.time_ms, optional.valid_ms) < clock) {
         if (existed)
             settled = end_object(records, rules, slot, old, now, optional, EVENT_EXPIRED);
         settled.expired = true;

@@ -114,7 +114,7 @@ extern "C" __global__ void ordered_settle(Input input, Rules rules, Rows rows, R
         if (object.has_winner) {
             const RequestDescriptor& request = input.requests[object.winner_request];
             u32 at_row = object.winner - request.first_arrival;
-            settled = settle_winner(records, rules, time_min_of(rules, rows.report), slot,
+            settled = settle_winner(records, rules, clock_of(rules, rows.report), slot,
                                     read_row(input, request, at_row),
                                     read_state(input, request, at_row),
                                     read_optional(input, request, at_row), !object.removed);

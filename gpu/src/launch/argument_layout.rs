@@ -140,7 +140,7 @@ argument_layouts! {
         objects: (mut u64),
         /// Two versions of each slot.
         versions: (mut Version),
-        /// Two per slot; null until a row has a speed, heading or altitude.
+        /// Two per slot; null until a row has a measure.
         optional: (mut Optional),
     }
     /// The secondary index.

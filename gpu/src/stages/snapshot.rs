@@ -1,7 +1,7 @@
 //! Begin of an export, and import of the whole state. Rare: waits for everything that runs.
 
 use rayon::prelude::*;
-use shoal_codec::FixColumns;
+use shoal_codec::{FixColumns, deadline_ms};
 use shoal_engine::{EngineError, ExportHeader, RowValidator, Snapshot};
 
 use crate::launch::fault;
@@ -39,12 +39,17 @@ impl Driver {
         self.state.grids[1 - self.state.epoch as usize % 2].epoch = None;
         self.update.build(&mut self.state, snapshot.epoch, false)?;
         self.settle()?;
-        let batches = snapshot.batches.par_iter();
-        let oldest_ms = batches.filter_map(|batch| batch.time_ms.iter().copied().min()).min();
+        let ttl_ms = self.context.options.ttl_ms;
+        let deadlines_ms = snapshot.batches.par_iter().flat_map_iter(|batch| {
+            (0..batch.len()).map(move |row| {
+                deadline_ms(batch.time_ms[row], batch.attributes(row).valid_ms, ttl_ms)
+            })
+        });
+        let deadline_ms = deadlines_ms.min().filter(|deadline_ms| *deadline_ms != i64::MAX);
         let objects = self.state.objects;
         self.context.status.set(|now| {
             now.objects = objects;
-            now.oldest_ms = oldest_ms;
+            now.deadline_ms = deadline_ms;
         });
         Ok(())
     }

@@ -15,8 +15,8 @@ pub(crate) struct Now {
     pub(crate) dispatched: u64,
     pub(crate) ended: bool,
     pub(crate) objects: u64,
-    /// Least event time of any object; used only with a TTL.
-    pub(crate) oldest_ms: Option<i64>,
+    /// Least deadline of any object; `None` if none expires.
+    pub(crate) deadline_ms: Option<i64>,
     /// Cycles whose events are reported.
     pub(crate) reported: u64,
     /// The next time at which a membership may change without a new fix.
@@ -25,13 +25,13 @@ pub(crate) struct Now {
 
 impl Status {
     /// Waits until `cycles` cycles are dispatched or the driver has ended; returns the current
-    /// number of objects and their oldest event time.
+    /// number of objects and their least deadline.
     pub(crate) fn after(&self, cycles: u64) -> (u64, Option<i64>) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         while now.dispatched < cycles && !now.ended {
             now = self.changed.wait(now).unwrap_or_else(PoisonError::into_inner);
         }
-        (now.objects, now.oldest_ms)
+        (now.objects, now.deadline_ms)
     }
 
     /// Waits until the events of `cycles` cycles are reported or the driver has ended; returns the

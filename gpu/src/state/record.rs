@@ -26,7 +26,7 @@ macro_rules! render {
 
         /// The optional values of a record.
         pub(crate) fn optional(answered: &AnswerRecord) -> Optional {
-            Optional { $($field: answered.$field,)+ ..Optional::default() }
+            Optional { $($field: answered.$field,)+ }
         }
     };
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shoal_codec::FixRow;
+use shoal_codec::{FixRow, deadline_ms};
 use shoal_engine::{Region, Request, RequestOutcome};
 
 /// The past grew beyond the limit of its oracle.
@@ -196,7 +196,7 @@ impl Past {
         let range = self.fixes.range((object, i64::MIN, 0)..=(object, time_ms, u64::MAX));
         let mut known = range.rev().filter(|((.., arrived), _)| *arrived <= epoch);
         let (_, Arrived { row, .. }) = known.find(|(_, arrived)| arrived.place > last)?;
-        let is_fresh = self.ttl_ms.is_none_or(|ttl_ms| time_ms - row.time_ms <= ttl_ms);
+        let is_fresh = time_ms <= deadline_ms(row.time_ms, row.valid_ms, self.ttl_ms);
         is_fresh.then_some(*row)
     }
 }

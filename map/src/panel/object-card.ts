@@ -49,6 +49,7 @@ function fieldsOf(fix: FixRecord, isGeographic: boolean): string[][] {
   if (fix.speedMps !== undefined) rows.push(["speed", `${fix.speedMps.toFixed(1)} m/s`]);
   if (fix.headingDeg !== undefined) rows.push(["heading", `${fix.headingDeg.toFixed(0)}°`]);
   if (fix.altitudeM !== undefined) rows.push(["altitude", `${fix.altitudeM.toFixed(1)} m`]);
+  if (fix.validS !== undefined) rows.push(["valid for", `${fix.validS} s`]);
   if (fix.state !== 0) rows.push(["state", `0x${fix.state.toString(16)}`]);
   return rows;
 }

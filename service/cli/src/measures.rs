@@ -84,4 +84,6 @@ measures! {
         range "; 350..10 passes through north", "heading °" to 2;
     altitude in "Altitude in metres" "", altitude_m: f64 as "M",
         range "", "altitude m" to 3;
+    valid_s in "How long the position is valid after its time, in seconds" "", valid_s: f64 as "S",
+        range "", "valid s" to 3;
 }

@@ -157,6 +157,7 @@ impl RefusalFinder {
             Reason::Altitude => {
                 (real(fix.altitude_m), "it must be -2147483.646 to 2147483.647 m".to_owned())
             }
+            Reason::Validity => (real(fix.valid_s), "it must be 0 to 4294967.293 s".to_owned()),
             Reason::Name => {
                 (fix.name.clone(), "a name has 1 to 256 bytes, no control character".to_owned())
             }

@@ -60,6 +60,7 @@ impl AckTotals {
         self.dropped.speed += dropped.speed;
         self.dropped.heading += dropped.heading;
         self.dropped.altitude += dropped.altitude;
+        self.dropped.validity += dropped.validity;
         let free = Self::LISTED_MAX - self.dropped_measures.len();
         self.dropped_measures.extend(ack.dropped_measures.into_iter().take(free));
         let free = Self::LISTED_MAX - self.failed.len();
@@ -121,7 +122,7 @@ mod tests {
             };
             totals.add(8, ack);
         }
-        let dropped = v1::MeasureCounts { speed: 1, heading: 20, altitude: 3 };
+        let dropped = v1::MeasureCounts { speed: 1, heading: 20, altitude: 3, validity: 4 };
         let dropped_measures = vec![v1::DroppedMeasure::default(); 24];
         totals.add(
             1,

@@ -162,7 +162,7 @@ pub(crate) fn assemble(header: BlockHeader, chunks: &[ChunkBytes], out: &mut Vec
 }
 
 /// Writes header and directory of a block whose payload lies in `out` from `payload` on. The minor
-/// version is the greatest of the header's and those that encodings and text parts need.
+/// version is the greatest of the header's and those that columns, encodings and text parts need.
 fn seal<'a>(
     mut header: BlockHeader,
     payload: usize,
@@ -173,7 +173,8 @@ fn seal<'a>(
     let mut start = payload;
     for (id, part, shape) in chunks {
         let encodings = shape.plan.nodes().iter().map(|node| node.encoding.version_minor());
-        header.version_minor = encodings.fold(header.version_minor, u16::max);
+        let least = header.version_minor.max(Column::version_minor(id));
+        header.version_minor = encodings.fold(least, u16::max);
         if part != Part::Numbers {
             header.flags_required |= FLAG_TEXT;
             header.version_minor = header.version_minor.max(VERSION_MINOR_TEXT);

@@ -6,6 +6,7 @@
 //! validates values.
 
 use crate::error::BlockError;
+use crate::header::VERSION_MINOR_VALIDITY;
 use crate::value_type::ValueType;
 use crate::values::{Native, Patterns, Values};
 
@@ -244,6 +245,8 @@ columns! {
     7 Altitude "altitude" altitude_mm: i32, I32 in "mm", ALTITUDE_UNKNOWN = i32::MIN;
     /// The user's state bits, [`STATE_NONE`] where the fix has none.
     8 State "state" state: u32, U32 in "", STATE_NONE = 0;
+    /// How long the fix is valid after its time, in ms, [`VALIDITY_UNKNOWN`] where it does not say.
+    9 Validity "validity" valid_ms: u32, U32 in "ms", VALIDITY_UNKNOWN = u32::MAX;
 }
 
 /// Values of one column in memory.
@@ -329,6 +332,12 @@ impl Column {
     /// Its identifier on the wire.
     pub const fn id(self) -> u16 {
         self as u16
+    }
+
+    /// Minor version of the format that introduced the column of fixes with this identifier; 0 for
+    /// columns of tables.
+    pub(crate) const fn version_minor(id: u16) -> u16 {
+        if id == Self::Validity.id() { VERSION_MINOR_VALIDITY } else { 0 }
     }
 
     /// Its place in [`Column::ALL`].
@@ -443,7 +452,7 @@ impl ColumnSet {
         self.0 == 0
     }
 
-    /// Bytes of one row in plan `raw`: 20 for the mandatory columns, 34 for all.
+    /// Bytes of one row in plan `raw`: 20 for the mandatory columns, 38 for all.
     pub fn row_bytes(self) -> usize {
         self.iter().map(|column| column.value_type().width_bytes()).sum()
     }
@@ -459,12 +468,12 @@ mod tests {
             assert_eq!((column.index(), column.unknown().is_none()), (index, index < 4));
         }
         for id in 0..=300 {
-            assert_eq!(Column::from_id(id).map(Column::id), (1..=8).contains(&id).then_some(id));
+            assert_eq!(Column::from_id(id).map(Column::id), (1..=9).contains(&id).then_some(id));
         }
         assert!(Column::MANDATORY.into_iter().eq(ColumnSet::MANDATORY.iter()));
         assert!(Column::ALL.into_iter().eq(ColumnSet::ALL.iter()));
         assert_eq!(ColumnSet::MANDATORY.row_bytes(), 20);
-        assert_eq!(ColumnSet::ALL.row_bytes(), 34);
+        assert_eq!(ColumnSet::ALL.row_bytes(), 38);
         assert_eq!(ColumnSet::MANDATORY.with(Column::Heading).row_bytes(), 22);
     }
 

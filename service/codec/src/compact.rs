@@ -17,6 +17,7 @@ use bytes::Bytes;
 
 use crate::block::{check_length, read, within};
 use crate::chunk::{Checksums, Chunk};
+use crate::columns::Column;
 use crate::compact::body::Body;
 use crate::compact::directory::{Directory, Stored};
 use crate::compact::entry::Columns;
@@ -57,9 +58,12 @@ pub fn compact(block: &mut Vec<u8>) -> Result<(), BlockError> {
     let (header, chunks) = read(&bytes, &budget, Checksums::Stored, |header| {
         if header.is_table() { check_header(header) } else { Ok(()) }
     })?;
-    let nodes = chunks.iter().flat_map(|chunk| chunk.plan.nodes());
-    let encodings = nodes.map(|node| node.encoding.version_minor()).max().unwrap_or(0);
-    if header.flags_optional != 0 || header.version_minor != version_minor(&header, encodings) {
+    let minors = chunks.iter().flat_map(|chunk| {
+        let encodings = chunk.plan.nodes().iter().map(|node| node.encoding.version_minor());
+        encodings.chain([Column::version_minor(chunk.id)])
+    });
+    let minor = minors.max().unwrap_or(0);
+    if header.flags_optional != 0 || header.version_minor != version_minor(&header, minor) {
         return Ok(());
     }
     let mut body = Vec::with_capacity(bytes.len());
@@ -96,12 +100,12 @@ fn stands_for(compact: &[u8], bytes: &Bytes) -> bool {
     expanded.is_ok_and(|(expanded, _)| expanded == bytes)
 }
 
-/// Minor version that a writer puts in the header of a block whose encodings require minor version
-/// `encodings`.
-fn version_minor(header: &BlockHeader, encodings: u16) -> u16 {
+/// Minor version that a writer puts in the header of a block whose encodings and columns require
+/// minor version `chunks`.
+fn version_minor(header: &BlockHeader, chunks: u16) -> u16 {
     let of_tables = if header.is_table() { VERSION_MINOR_TABLE } else { 0 };
     let of_text = if header.has_text() { VERSION_MINOR_TEXT } else { 0 };
-    encodings.max(of_tables).max(of_text)
+    chunks.max(of_tables).max(of_text)
 }
 
 /// Returns the expanded block if `bytes` are a compact block, else `bytes`; and the source of its

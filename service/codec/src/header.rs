@@ -18,7 +18,7 @@ pub const VERSION_MAJOR: u16 = 1;
 /// Major version of compact blocks with a short header (FORMAT.md, section 11).
 pub const VERSION_MAJOR_COMPACT: u16 = 2;
 /// Least minor version of a table; encodings and text can require a greater one. Blocks of fixes
-/// have the minor version of their encodings.
+/// have the minor version of their encodings and columns.
 pub const VERSION_MINOR_TABLE: u16 = 1;
 /// Required flag reserved for blocks that need state carried from earlier blocks; refused here.
 pub const FLAG_CROSS_BLOCK_STATE: u32 = 1;
@@ -30,6 +30,8 @@ pub const FLAG_COMPACT: u32 = 4;
 pub const FLAG_TEXT: u32 = 8;
 /// Least minor version of tables with text columns.
 pub const VERSION_MINOR_TEXT: u16 = 4;
+/// Least minor version of blocks with validities.
+pub const VERSION_MINOR_VALIDITY: u16 = 5;
 /// Required flags that this reader supports.
 pub const FLAGS_REQUIRED_KNOWN: u32 = FLAG_TABLE | FLAG_COMPACT | FLAG_TEXT;
 

@@ -56,7 +56,7 @@ pub use codec::{BlockCodec, CpuCodec};
 pub use column_encode::{check_column, decode_column, decode_column_into, encode_column};
 pub use columns::{
     ALTITUDE_UNKNOWN, Column, ColumnSet, ColumnValues, FixColumns, FixRow, HEADING_UNKNOWN,
-    SPEED_UNKNOWN, STATE_NONE,
+    SPEED_UNKNOWN, STATE_NONE, VALIDITY_UNKNOWN,
 };
 pub use compact::compact;
 pub use encode::{ColumnOutcome, encoded_size_max};
@@ -65,7 +65,7 @@ pub use error::BlockError;
 pub use grouping::Grouping;
 pub use header::{BlockHeader, bytes_to_header, rewrite_prepared};
 pub use limits::Budget;
-pub use measure::{Attributes, MEASURES, Measure, Measures, Stored};
+pub use measure::{Attributes, MEASURES, Measure, Measures, Stored, deadline_ms};
 pub use plan::{Plan, PlanNode};
 pub use planner::{
     Aim, ColumnPlanner, PlannedChunk, Planner, Statistics, TablePlanner, UnknownAim,

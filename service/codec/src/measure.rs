@@ -73,7 +73,13 @@ impl<T: Stored> Measure<T> {
     /// The value in units of the user, `None` if it is unknown.
     #[inline]
     pub fn value(&self, stored: T) -> Option<f64> {
-        (stored != self.unknown).then(|| stored.into() / self.per_unit)
+        self.known(stored).map(|stored| stored.into() / self.per_unit)
+    }
+
+    /// The stored value, `None` if it is unknown.
+    #[inline(always)]
+    pub fn known(&self, stored: T) -> Option<T> {
+        (stored != self.unknown).then_some(stored)
     }
 
     /// True if a row may have this value: unknown, or from least to greatest.
@@ -109,6 +115,15 @@ impl<T: Stored> Measure<T> {
     pub fn turn(&self) -> f64 {
         self.greatest.into() + 1.0
     }
+}
+
+/// The last moment at which a fix is in force: its time plus the lesser of a fleet's time to live
+/// and its own validity; `i64::MAX` with neither. All are in milliseconds.
+#[inline(always)]
+#[must_use]
+pub fn deadline_ms(time_ms: i64, valid_ms: u32, ttl_ms: Option<i64>) -> i64 {
+    let valid_ms = MEASURES.valid_ms.known(valid_ms).map_or(i64::MAX, i64::from);
+    time_ms.saturating_add(ttl_ms.unwrap_or(i64::MAX).min(valid_ms))
 }
 
 macro_rules! render {
@@ -198,7 +213,12 @@ mod tests {
 
     #[test]
     fn values_are_stored_or_poisoned_at_their_borders() {
-        let Measures { speed_mm_s: speed, heading_cdeg: heading, altitude_mm: altitude } = MEASURES;
+        let Measures {
+            speed_mm_s: speed,
+            heading_cdeg: heading,
+            altitude_mm: altitude,
+            valid_ms: validity,
+        } = MEASURES;
         // Values are rounded before they are checked.
         for (value, stored) in
             [(0.0, 0), (-0.0, 0), (1.25, 1_250), (4_294_967.0, 4_294_967_000), (-0.0001, 0)]
@@ -221,6 +241,13 @@ mod tests {
         }
         for bad in [-2_147_483.647, 2_147_483.648, f64::NAN, f64::INFINITY] {
             assert_eq!(altitude.store(bad), i32::POISON, "{bad}");
+        }
+        for (value, stored) in [(0.0, 0), (-0.000_4, 0), (0.001, 1), (4_294_967.293, u32::MAX - 2)]
+        {
+            assert_eq!(validity.store(value), stored, "{value}");
+        }
+        for bad in [-0.001, 4_294_967.294, f64::NAN, f64::INFINITY] {
+            assert_eq!(validity.store(bad), u32::POISON, "{bad}");
         }
     }
 }

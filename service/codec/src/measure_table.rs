@@ -21,6 +21,9 @@ macro_rules! measures {
             Altitude altitude_mm: i32, altitude_m: f64, ALTITUDE_M
                 { [i32 altitude_at altitude_min altitude_max]
                     ALTITUDE_UNKNOWN, i32::MIN + 2, i32::MAX, 1e3, is_circular: false };
+            Validity valid_ms: u32, valid_s: f64, VALID_S
+                { [u32 valid_at valid_min valid_max]
+                    VALIDITY_UNKNOWN, 0, u32::MAX - 2, 1e3, is_circular: false };
         }
     };
 }

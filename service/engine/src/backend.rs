@@ -19,7 +19,7 @@ pub struct EngineOptions {
     /// What drives `clock_ms`.
     pub clock: Clock,
     /// Objects whose record is older than this at the cycle's clock are removed:
-    /// `clock_ms - time_ms > ttl_ms`. `None` keeps them.
+    /// `clock_ms - time_ms > ttl_ms`. `None` keeps them, unless their own validity ends.
     pub ttl_ms: Option<i64>,
     /// Maximum number of objects of the fleet; a row that would exceed it is refused.
     pub objects_max: u64,
@@ -86,14 +86,15 @@ pub enum Clock {
 /// 3. **Settle the clock**; see [`Clock`]. It starts at 0, and only
 ///    [`crate::Request::Rewind`] decreases it. A row that was not
 ///    refused and is later than an event clock after this step is *ahead*. It is counted,
-///    and settled like any other row. It expires only when the clock exceeds its time by the TTL.
+///    and settled like any other row. It expires only when the clock is after its deadline.
 /// 4. **Settle each object.** Let *start* be its record at the start of the cycle; there is none
 ///    when a removal or a clear of this cycle arrived before the row. A row older than *start* is
 ///    *late*. Of the other rows that arrived after the object's last removal in the cycle, the
 ///    greatest (`time_ms`, arrival) wins; every other row is *superseded*. A winner that equals
 ///    *start* in every field is a *duplicate* and changes nothing. Any other winner becomes the
 ///    record; it is *applied*, or *expired* if step 5 removes it at once.
-/// 5. **Expire**: remove every record with `clock_ms - time_ms > ttl_ms`.
+/// 5. **Expire**: remove every record whose age, `clock_ms - time_ms`, exceeds `ttl_ms` or its own
+///    validity `valid_ms`. Without the one or the other, that one does not count.
 /// 6. **Answer**: all queries see the state after epoch `epoch - answer_lag()`; ages are measured
 ///    at that epoch's clock. Answers ascend by object; nearest by (rank, object). The total of an
 ///    answer counts every match, whatever its [`crate::RowLimit`].
@@ -218,7 +219,7 @@ pub trait Backend: Send {
     }
 
     /// Replaces the state of an engine that has run no cycle; the next epoch follows the
-    /// snapshot's. The engine keeps its own term. No cycle is run: records that exceed the TTL
+    /// snapshot's. The engine keeps its own term. No cycle is run: records that have expired
     /// remain until the next one, so that every exported state can be imported under the same
     /// options. Rows may have any order. An export that has not ended is dropped.
     ///

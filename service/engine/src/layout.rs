@@ -120,8 +120,10 @@ constants! { CONSTANTS:
     HASH_KEY_WORDS: u32 = 2;
     /// Bits of the arrival in the (time, arrival) key; an object's row with the greatest key wins.
     ARRIVAL_BITS: u32 = 22;
-    /// The TTL that keeps all records.
-    TTL_NONE_MS: i64 = i64::MAX;
+    /// The TTL that keeps all records, and the deadline of a record that does not expire.
+    NEVER_MS: i64 = i64::MAX;
+    /// The validity of a fix that has none of its own.
+    NO_VALIDITY_MS: u32 = u32::MAX;
     /// Earliest event time, Unix milliseconds.
     TIME_ORIGIN_MS: i64 = 946_684_800_000;
     /// Kind of a request: rows whose times are 8 bytes.
@@ -243,7 +245,7 @@ records! { RECORDS:
         failed: u32,
         /// Rows later than the event clock after the cycle.
         ahead: u32,
-        /// Winners that are older than the TTL.
+        /// Winners that had expired.
         expired: u32,
     }
 
@@ -252,9 +254,9 @@ records! { RECORDS:
         /// 1 plus the greatest event time of the rows that were not refused, in milliseconds since
         /// the origin; 0 if there are none.
         time_max: u64,
-        /// Least event time of all objects, in milliseconds since the origin; `u64::MAX` without
-        /// objects or without a TTL.
-        time_min: u64,
+        /// Least deadline of all objects, in milliseconds since the origin; `u64::MAX` if none
+        /// expires.
+        deadline: u64,
         /// Change of the number of objects, modulo 2^64.
         objects: u64,
         expired: u64,
@@ -294,7 +296,7 @@ records! { RECORDS:
         clock_ms: i64,
         /// The system's clock.
         system_ms: i64,
-        /// The TTL, or `TTL_NONE_MS`.
+        /// The TTL, or `NEVER_MS`.
         ttl_ms: i64,
         time_max_ms: i64,
         /// Latest time to which rows may move an event clock.
@@ -313,6 +315,9 @@ records! { RECORDS:
         event_clock: u32,
         /// 1 when the rows of an object are settled one by one, because of removals.
         is_ordered: u32,
+        /// 1 when records may have a validity.
+        has_validity: u32,
+        reserved: u32,
     }
 
     /// One rectangle of a query's cover.

@@ -35,7 +35,7 @@ macro_rules! measured {
     };)+) => {
         records! { MEASURED_RECORDS:
             /// Optional values of one version; an absent one has the measure's unknown value.
-            Optional { $($field: $word,)+ reserved: u32, }
+            Optional { $($field: $word,)+ }
 
             /// One request of a cycle; offsets count bytes from the start of the cycle's input.
             RequestDescriptor {
@@ -83,6 +83,7 @@ macro_rules! measured {
                 /// 1 when the object exists.
                 found: u32,
                 reserved: u32,
+                reserved_too: u32,
             }
 
             /// A region and a filter, against which the candidates of a cover are tested.

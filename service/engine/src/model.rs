@@ -2,14 +2,14 @@
 //!
 //! It follows the contract clause by clause; every backend and the load generator are compared
 //! with it. It shares types, regions and the row validator with the backends, but no algorithms.
-//! Its one index orders records by time, so that expiry does not scan all of them.
+//! Its one index orders records by their deadlines, so that expiry does not scan all of them.
 
 mod answer;
 mod continuous_query;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use shoal_codec::{FixColumns, FixRow};
+use shoal_codec::{FixColumns, FixRow, VALIDITY_UNKNOWN};
 
 use crate::backend::{Backend, Clock, EngineOptions};
 use crate::cycle::{
@@ -28,8 +28,8 @@ use continuous_query::{ContinuousQueries, ModifiedObject, ObjectChange};
 pub struct Model {
     options: EngineOptions,
     records: BTreeMap<u64, FixRow>,
-    /// (`time_ms`, object) of every record; empty without a TTL.
-    by_time: BTreeSet<(i64, u64)>,
+    /// (deadline, object) of the records that expire.
+    by_deadline: BTreeSet<(i64, u64)>,
     epoch: u64,
     clock_ms: i64,
     continuous: ContinuousQueries,
@@ -151,7 +151,7 @@ impl Model {
         Self {
             options,
             records: BTreeMap::new(),
-            by_time: BTreeSet::new(),
+            by_deadline: BTreeSet::new(),
             epoch: 0,
             clock_ms: 0,
             continuous: ContinuousQueries::default(),
@@ -271,7 +271,8 @@ impl Model {
                     outcomes[request].duplicate += 1;
                 }
                 Some((request, winner)) => {
-                    let is_expired = self.is_expired(winner.time_ms);
+                    let is_expired =
+                        self.deadline_ms(&winner).is_some_and(|last_ms| self.clock_ms > last_ms);
                     outcomes[request].applied += u64::from(!is_expired);
                     outcomes[request].expired += u64::from(is_expired);
                     self.insert(winner);
@@ -283,11 +284,11 @@ impl Model {
         }
     }
 
-    /// Removes the records that exceed the TTL; returns their number.
+    /// Removes the records that have expired; returns their number.
     fn expire(&mut self, modified: &mut BTreeMap<u64, ModifiedObject>) -> u64 {
         let mut expired = 0;
-        while let Some(&(time_ms, id)) = self.by_time.first()
-            && self.is_expired(time_ms)
+        while let Some(&(last_ms, id)) = self.by_deadline.first()
+            && self.clock_ms > last_ms
         {
             let record = Some(self.records[&id]);
             modified.entry(id).or_insert_with(|| ModifiedObject::new(record)).expired = record;
@@ -297,24 +298,25 @@ impl Model {
         expired
     }
 
-    /// Whether a record of this time is too old at the clock.
-    fn is_expired(&self, time_ms: i64) -> bool {
-        self.options.ttl_ms.is_some_and(|ttl_ms| self.clock_ms - time_ms > ttl_ms)
+    /// The last clock at which a record exists; `None` if it does not expire.
+    fn deadline_ms(&self, row: &FixRow) -> Option<i64> {
+        let valid_ms = (row.valid_ms != VALIDITY_UNKNOWN).then_some(i64::from(row.valid_ms));
+        let life_ms = self.options.ttl_ms.into_iter().chain(valid_ms).min()?;
+        Some(row.time_ms.saturating_add(life_ms))
     }
 
     /// Makes a row the record of its object.
     fn insert(&mut self, row: FixRow) {
-        if let Some(before) = self.records.insert(row.object, row) {
-            self.by_time.remove(&(before.time_ms, row.object));
-        }
-        if self.options.ttl_ms.is_some() {
-            self.by_time.insert((row.time_ms, row.object));
-        }
+        self.remove(row.object);
+        self.by_deadline.extend(self.deadline_ms(&row).map(|last_ms| (last_ms, row.object)));
+        self.records.insert(row.object, row);
     }
 
     fn remove(&mut self, object: u64) {
-        if let Some(before) = self.records.remove(&object) {
-            self.by_time.remove(&(before.time_ms, object));
+        if let Some(before) = self.records.remove(&object)
+            && let Some(last_ms) = self.deadline_ms(&before)
+        {
+            self.by_deadline.remove(&(last_ms, object));
         }
     }
 }
@@ -366,7 +368,7 @@ impl Backend for Model {
         self.end_export();
         (self.epoch, self.clock_ms) = (snapshot.epoch, snapshot.clock_ms);
         self.records.clear();
-        self.by_time.clear();
+        self.by_deadline.clear();
         for batch in &snapshot.batches {
             (0..batch.len()).for_each(|row| self.insert(batch.row(row)));
         }
@@ -374,9 +376,7 @@ impl Backend for Model {
     }
 
     fn due_ms(&self) -> Option<i64> {
-        let expiry_ms = self.by_time.first().zip(self.options.ttl_ms);
-        let expiry_ms = expiry_ms
-            .map(|((time_ms, _), ttl_ms)| time_ms.saturating_add(ttl_ms).saturating_add(1));
+        let expiry_ms = self.by_deadline.first().and_then(|(last_ms, _)| last_ms.checked_add(1));
         expiry_ms.into_iter().chain(self.continuous.due_ms(&self.records)).min()
     }
 

@@ -63,4 +63,6 @@ refusals! {
     NumericFleet = 12 "numeric_fleet" Some("name"),
     /// Its name is new, and its fleet is at the limit of names.
     NameLimit = 13 "name_limit" Some("name"),
+    /// Negative, not finite or too large.
+    Validity = 14 "validity" Some("valid_s"),
 }

@@ -4,15 +4,18 @@
 //! of the position log treats it as opaque.
 
 use bytes::Bytes;
-use shoal_codec::{Aim, Block, BlockCodec, BlockPlan, Budget, FixColumns, FixRow, SpaceTag};
+use shoal_codec::{
+    Aim, Block, BlockCodec, BlockPlan, Budget, FixColumns, FixRow, SpaceTag, VALIDITY_UNKNOWN,
+};
 use shoal_engine::Request;
 
 /// A block follows.
 const BLOCK: u32 = 0;
-/// Rows follow, [`RAW_ROW_BYTES`] each.
+/// Rows without a validity follow, of 40 bytes each.
 const RAW: u32 = 1;
+/// Rows follow, of 44 bytes each.
+const RAW_WITH_VALIDITY: u32 = 2;
 const HEAD_BYTES: usize = 8;
-const RAW_ROW_BYTES: usize = 40;
 
 /// Encodes plain rows. Its blocks are never compact, so that a reader needs no more memory than the
 /// bytes in the log.
@@ -36,8 +39,10 @@ impl<'a> RowsEncoder<'a> {
             // A block spans 49 days at most; the rows of one message may span more.
             Err(_) => {
                 scratch.clear();
-                (0..columns.len()).for_each(|row| put_row(&columns.row(row), scratch));
-                RAW
+                let has_validity = columns.valid_ms.is_some();
+                let rows = (0..columns.len()).map(|row| columns.row(row));
+                rows.for_each(|row| put_row(&row, has_validity, scratch));
+                if has_validity { RAW_WITH_VALIDITY } else { RAW }
             }
         };
         let mut body = Vec::with_capacity(HEAD_BYTES + scratch.len());
@@ -49,8 +54,9 @@ impl<'a> RowsEncoder<'a> {
 
 /// Names every field, so that adding a field to [`FixRow`] fails to compile until it is written
 /// here.
-fn put_row(row: &FixRow, out: &mut Vec<u8>) {
-    let FixRow { object, time_ms, x, y, speed_mm_s, heading_cdeg, altitude_mm, state } = *row;
+fn put_row(row: &FixRow, has_validity: bool, out: &mut Vec<u8>) {
+    let FixRow { object, time_ms, x, y, speed_mm_s, heading_cdeg, altitude_mm, state, valid_ms } =
+        *row;
     out.extend_from_slice(&object.to_le_bytes());
     out.extend_from_slice(&time_ms.to_le_bytes());
     out.extend_from_slice(&x.to_le_bytes());
@@ -59,6 +65,9 @@ fn put_row(row: &FixRow, out: &mut Vec<u8>) {
     out.extend_from_slice(&altitude_mm.to_le_bytes());
     out.extend_from_slice(&state.to_le_bytes());
     out.extend_from_slice(&u32::from(heading_cdeg).to_le_bytes());
+    if has_validity {
+        out.extend_from_slice(&valid_ms.to_le_bytes());
+    }
 }
 
 /// Decodes a body into a request.
@@ -71,15 +80,8 @@ pub(super) fn decode(body: &[u8]) -> Result<Request, String> {
     };
     match u64::from_le_bytes(*head) {
         form if form == u64::from(BLOCK) => block(payload).map(Request::Block),
-        form if form == u64::from(RAW) => {
-            let (rows, rest) = payload.as_chunks::<RAW_ROW_BYTES>();
-            if !rest.is_empty() {
-                return Err(format!("raw rows of {} bytes", payload.len()));
-            }
-            let mut columns = FixColumns::with_capacity(rows.len());
-            rows.iter().for_each(|row| columns.push_row(raw_row(row)));
-            Ok(Request::Fixes(columns))
-        }
+        form if form == u64::from(RAW) => raw_rows::<40>(payload),
+        form if form == u64::from(RAW_WITH_VALIDITY) => raw_rows::<44>(payload),
         form => Err(format!("unknown form of plain rows: {form}")),
     }
 }
@@ -94,7 +96,17 @@ pub(super) fn block(bytes: &[u8]) -> Result<Block, String> {
     Block::parse(Bytes::copy_from_slice(bytes), &budget).map_err(|error| error.to_string())
 }
 
-fn raw_row(bytes: &[u8; RAW_ROW_BYTES]) -> FixRow {
+fn raw_rows<const ROW_BYTES: usize>(payload: &[u8]) -> Result<Request, String> {
+    let (rows, rest) = payload.as_chunks::<ROW_BYTES>();
+    if !rest.is_empty() {
+        return Err(format!("raw rows of {} bytes", payload.len()));
+    }
+    let mut columns = FixColumns::with_capacity(rows.len());
+    rows.iter().for_each(|row| columns.push_row(raw_row(row)));
+    Ok(Request::Fixes(columns))
+}
+
+fn raw_row(bytes: &[u8]) -> FixRow {
     let word = |at: usize| {
         let mut word = [0; 4];
         word.copy_from_slice(&bytes[at..at + 4]);
@@ -110,6 +122,7 @@ fn raw_row(bytes: &[u8; RAW_ROW_BYTES]) -> FixRow {
         altitude_mm: word(28).cast_signed(),
         state: word(32),
         heading_cdeg: word(36) as u16,
+        valid_ms: if bytes.len() > 40 { word(40) } else { VALIDITY_UNKNOWN },
     }
 }
 
@@ -120,11 +133,13 @@ mod tests {
 
     use super::*;
 
-    fn round_trip(aim: Aim, times_ms: &[i64]) -> (u64, Request, FixColumns) {
+    fn round_trip(aim: Aim, times_ms: &[i64], valid_ms: u32) -> (u64, Request, FixColumns) {
         let mut columns = FixColumns::new();
         for (object, &time_ms) in times_ms.iter().enumerate() {
             let row = FixRow::new(object as u64, time_ms, -7, i32::MIN);
-            columns.push_row(FixRow { state: 9, altitude_mm: -5, heading_cdeg: 12, ..row });
+            let valid_ms = if object == 1 { valid_ms } else { VALIDITY_UNKNOWN };
+            let row = FixRow { state: 9, altitude_mm: -5, heading_cdeg: 12, valid_ms, ..row };
+            columns.push_row(row);
         }
         let mut encoder = RowsEncoder::new(&CpuCodec, aim, Space::geographic().tag());
         let body = encoder.encode(&columns);
@@ -136,25 +151,33 @@ mod tests {
     fn rows_read_back_from_blocks_and_from_raw_columns() {
         for aim in Aim::ALL {
             let times = [1_700_000_000_000, 1_700_000_000_500];
-            let (form, request, columns) = round_trip(aim, &times);
+            let (form, request, columns) = round_trip(aim, &times, 4);
             assert_eq!(form, 0);
             let Request::Block(block) = request else { panic!("not a block") };
             let mut decoded = FixColumns::new();
             block.decode_rows(0..2, &mut decoded).unwrap();
             assert_eq!(decoded, columns);
 
-            let (form, request, columns) = round_trip(aim, &[i64::MIN, 0, i64::MAX]);
-            assert_eq!(form, 1);
-            let Request::Fixes(decoded) = request else { panic!("not raw") };
-            for row in 0..3 {
-                assert_eq!(decoded.row(row), columns.row(row));
+            for (valid_ms, raw) in [(VALIDITY_UNKNOWN, 1), (60_000, 2)] {
+                let (form, request, columns) = round_trip(aim, &[i64::MIN, 0, i64::MAX], valid_ms);
+                assert_eq!(form, raw);
+                let Request::Fixes(decoded) = request else { panic!("not raw") };
+                for row in 0..3 {
+                    assert_eq!(decoded.row(row), columns.row(row));
+                }
             }
         }
     }
 
     #[test]
     fn foreign_bodies_are_refused() {
-        for body in [&[][..], &[0; 7], &[2, 0, 0, 0, 0, 0, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0, 5]] {
+        for body in [
+            &[][..],
+            &[0; 7],
+            &[3, 0, 0, 0, 0, 0, 0, 0],
+            &[2, 0, 0, 0, 0, 0, 0, 0, 5],
+            &[1, 0, 0, 0, 0, 0, 0, 0, 5],
+        ] {
             assert!(decode(body).is_err(), "{body:?}");
         }
         let mut damaged = [0; 100];

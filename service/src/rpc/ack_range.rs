@@ -117,6 +117,7 @@ impl AckRange {
         self.dropped.speed += dropped.counts[Refusal::Speed as usize];
         self.dropped.heading += dropped.counts[Refusal::Heading as usize];
         self.dropped.altitude += dropped.counts[Refusal::Altitude as usize];
+        self.dropped.validity += dropped.counts[Refusal::Validity as usize];
         let free = REFUSED_ROWS_REPORTED_MAX - self.dropped_measures.len();
         self.dropped_measures.extend(dropped.first.iter().take(free).map(|&(row, reason)| {
             let field = reason.field().unwrap_or_default().to_owned();
@@ -207,7 +208,10 @@ mod tests {
         let reasons: Vec<_> =
             ack.refused_by_reason.iter().map(|reason| (reason.reason, reason.rows)).collect();
         assert_eq!(reasons, [(2, 1), (3, 1), (6, 1)]);
-        assert_eq!(ack.dropped, Some(MeasureCounts { speed: 2, heading: 0, altitude: 2 }));
+        assert_eq!(
+            ack.dropped,
+            Some(MeasureCounts { speed: 2, altitude: 2, ..MeasureCounts::default() })
+        );
         let dropped: Vec<_> = ack
             .dropped_measures
             .iter()
@@ -232,7 +236,7 @@ mod tests {
         assert_eq!(ack.failed_messages, 10_000);
         assert_eq!(
             ack.dropped,
-            Some(MeasureCounts { speed: 10_000, heading: 0, altitude: 10_000 })
+            Some(MeasureCounts { speed: 10_000, altitude: 10_000, ..MeasureCounts::default() })
         );
         assert_eq!(ack.dropped_measures.len(), REFUSED_ROWS_REPORTED_MAX);
         assert!(ack.encoded_len() < 256 << 10, "{} bytes", ack.encoded_len());

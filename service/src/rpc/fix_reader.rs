@@ -440,7 +440,7 @@ mod tests {
         use prost::Message as _;
         let (speed, heading) = ([None, Some(1.5)], [None, Some(271.25)]);
         let (altitude, state) = ([None, Some(-3.0)], [0, 5, 7]);
-        for case in 0..24 {
+        for case in 0..48 {
             let sent = shoal_proto::v1::Fix {
                 object: u64::MAX - 3,
                 time_ms: -5,
@@ -449,8 +449,9 @@ mod tests {
                 speed_mps: speed[case % 2],
                 heading_deg: heading[case / 2 % 2],
                 altitude_m: altitude[case / 4 % 2],
-                state: state[case / 8],
+                state: state[case / 8 % 3],
                 name: String::new(),
+                valid_s: [None, Some(60.5)][case / 24],
             };
             let bytes = sent.encode_to_vec();
             let quick = plain(&bytes).unwrap();
@@ -461,6 +462,7 @@ mod tests {
             );
             assert_eq!((quick.speed_mps, quick.heading_deg), (sent.speed_mps, sent.heading_deg));
             assert_eq!((quick.altitude_m, quick.state), (sent.altitude_m, sent.state));
+            assert_eq!(quick.valid_s, sent.valid_s);
             // `plain` leaves truncated fixes to `parse`, which refuses them.
             for length in 0..bytes.len() {
                 if let Some(cut) = plain(&bytes[..length]) {

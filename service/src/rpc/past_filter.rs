@@ -153,13 +153,13 @@ mod tests {
     /// Rows with few different values, some of them unknown; sometimes a whole column is unknown.
     fn rows(random: &mut Random) -> FixColumns {
         let mut rows = FixColumns::new();
-        let [speeds, headings, altitudes, states] = [(); 4].map(|()| random.below(4) > 0);
+        let has = [(); 5].map(|()| random.below(4) > 0);
         for object in 0..100 {
             let mut row = FixRow::new(object, 0, random.below(9), random.below(9));
             let mut may_have = |is_known: bool| is_known && random.below(5) > 0;
-            let known = [speeds, headings, altitudes, states].map(&mut may_have);
+            let known = has.map(&mut may_have);
             let mut value = || random.below(9_u32) as u16;
-            let values = [value(), value() * 4_000, value(), value()];
+            let values = [value(), value() * 4_000, value(), value(), value()];
             if known[0] {
                 row.speed_mm_s = values[0].into();
             }
@@ -171,6 +171,9 @@ mod tests {
             }
             if known[3] {
                 row.state = values[3].into();
+            }
+            if known[4] {
+                row.valid_ms = values[4].into();
             }
             rows.push_row(row);
         }
@@ -187,6 +190,7 @@ mod tests {
         filter.speed_mm_s = range(true).map(|(from, to)| (from.into(), to.into()));
         filter.heading_cdeg = range(false).map(|(from, to)| (from * 4_000, to * 4_000));
         filter.altitude_mm = range(true).map(|(from, to)| (from.into(), to.into()));
+        filter.valid_ms = range(true).map(|(from, to)| (from.into(), to.into()));
         if random.below(2) == 0 {
             filter.state_mask = random.below(16);
             filter.state_value = random.word() as u32 & filter.state_mask;

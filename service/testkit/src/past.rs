@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use shoal_codec::FixRow;
+use shoal_codec::{FixRow, VALIDITY_UNKNOWN};
 
 /// A past, as the contract states it.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +100,7 @@ impl NaivePast {
 
     /// Takes only fixes with a time, and removals with a clock, of at most `time_ms`, in order of
     /// arrival. Returns the newest fix of each object since its last removal, unless it is older
-    /// than `ttl_ms`.
+    /// than `ttl_ms` or its validity.
     pub fn as_of(
         &self,
         time_ms: i64,
@@ -122,7 +122,9 @@ impl NaivePast {
             newest.insert(row.object, *row);
         }
         let is_live = |row: &FixRow| {
-            ttl_ms.is_none_or(|ttl_ms| time_ms - row.time_ms <= ttl_ms) && is_asked(row)
+            let valid_ms = (row.valid_ms != VALIDITY_UNKNOWN).then_some(i64::from(row.valid_ms));
+            let life_ms = ttl_ms.into_iter().chain(valid_ms).min();
+            life_ms.is_none_or(|life_ms| time_ms - row.time_ms <= life_ms) && is_asked(row)
         };
         newest.into_values().filter(is_live).collect()
     }

@@ -9,6 +9,7 @@ fn full(object: u64) -> v1::Fix {
         speed_mps: Some(12.5),
         heading_deg: Some(271.25),
         altitude_m: Some(-3.125),
+        valid_s: Some(86_400.001),
         state: 0b101,
         ..fix(object, START_MS, 13.404_954, 52.520_008)
     }
@@ -38,6 +39,7 @@ async fn a_record_is_returned_as_reported() {
         speed_mps: Some(12.5),
         heading_deg: Some(271.25),
         altitude_m: Some(-3.125),
+        valid_s: Some(86_400.001),
         state: 0b101,
     };
     assert_eq!(answer.fixes[0], expected);

@@ -16,7 +16,7 @@ use crate::running::{
 };
 
 /// An environment with a controllable wall clock.
-fn at_time(now_ms: &Arc<AtomicI64>) -> Environment {
+pub(crate) fn at_time(now_ms: &Arc<AtomicI64>) -> Environment {
     let now_ms = now_ms.clone();
     let wall = WallClock::new(move || now_ms.load(Ordering::SeqCst));
     Environment { wall, ..environment() }

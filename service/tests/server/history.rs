@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
+use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow, VALIDITY_UNKNOWN};
 use shoal_engine::Space;
 use shoal_history::{
     AsOf, AsOfQuery, Everywhere, HistoryOptions, HistoryWriter, QueryBudget, Replay,
@@ -52,6 +52,9 @@ pub(crate) struct Acknowledged {
     pub(crate) epoch: u64,
     /// An erasure or a restart may have added epochs that change nothing.
     pub(crate) has_more_epochs: bool,
+    /// Whether reports have validities: then a fix that arrives after a newer one has expired is in
+    /// the live state, but not in that of a past moment.
+    pub(crate) has_validities: bool,
 }
 
 impl Acknowledged {
@@ -62,7 +65,10 @@ impl Acknowledged {
             .map(|_| {
                 let time_ms = START_MS + 200 * round as i64 - 100 * i64::from(random.below(900));
                 let time_ms = if random.below(9) == 0 { TOO_LATE_MS } else { time_ms };
-                FixRow::new(random.below(40), time_ms, random.below(9_000_000), 5)
+                let row = FixRow::new(random.below(40), time_ms, random.below(9_000_000), 5);
+                let valid_ms = [VALIDITY_UNKNOWN, 300, 5_000, 60_000];
+                let valid_ms = valid_ms[if self.has_validities { random.below(4) } else { 0 }];
+                FixRow { valid_ms, ..row }
             })
             .collect();
         // A block spans 49 days at most.

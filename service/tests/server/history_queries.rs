@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use shoal_codec::FixRow;
+use shoal_codec::{FixRow, MEASURES};
 use shoal_engine::Space;
 use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
@@ -71,7 +71,8 @@ fn expected<'a>(rows: impl Iterator<Item = &'a FixRow>) -> (Vec<u64>, Vec<v1::Fi
     let space = Space::geographic();
     let record = |row: &FixRow| {
         let (x, y) = space.to_api(row.x, row.y);
-        v1::FixRecord { time_ms: row.time_ms, x, y, ..v1::FixRecord::default() }
+        let valid_s = MEASURES.valid_ms.value(row.valid_ms);
+        v1::FixRecord { time_ms: row.time_ms, x, y, valid_s, ..v1::FixRecord::default() }
     };
     rows.map(|row| (row.object, record(row))).unzip()
 }
@@ -275,7 +276,7 @@ async fn erase(server: &Running, sent: &mut Acknowledged, random: &mut Random) {
 async fn answers_equal_a_naive_past() {
     for seed in 10..10 + set("SHOAL_TEST_SEEDS", 3) {
         let (mut disk, mut random) = (SimulatedDisk::new(seed), Random::new(seed));
-        let mut sent = Acknowledged::default();
+        let mut sent = Acknowledged { has_validities: true, ..Acknowledged::default() };
         let options = options(4 << 30);
         // A replay of 140 s at 2,000 times the speed takes several versions.
         let limits = ServerLimits { history_replay_ms: 9, ..options.limits };

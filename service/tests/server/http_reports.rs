@@ -195,7 +195,10 @@ async fn dropped_measures_are_counted_over_the_whole_body() {
         (&outcome["rows"]["applied"], &outcome["rows"]["refused"]),
         (&json!(10_000), &json!(0))
     );
-    assert_eq!(outcome["dropped"], json!({ "speed": 0, "heading": 3, "altitude": 0 }));
+    assert_eq!(
+        outcome["dropped"],
+        json!({ "speed": 0, "heading": 3, "altitude": 0, "validity": 0 })
+    );
     let listed = [2_999, 5_999, 8_999].map(|row| json!({ "row": row, "field": "heading_deg" }));
     assert_eq!(outcome["dropped_measures"], json!(listed));
 

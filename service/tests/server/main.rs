@@ -67,3 +67,4 @@ mod subscriber;
 mod subscriptions;
 mod token_maker;
 mod tokens;
+mod validity;

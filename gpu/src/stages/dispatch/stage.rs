@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::layout::{
-    AdmissionRequest, DictionarySlot, DispatchReport, RowOutcomeCounts, Rules, TIME_ORIGIN_MS,
-    TTL_NONE_MS,
+    AdmissionRequest, DictionarySlot, DispatchReport, NEVER_MS, RowOutcomeCounts, Rules,
+    TIME_ORIGIN_MS,
 };
 use shoal_engine::stage::settle;
 use shoal_engine::{Clock, EngineError, Refusal, Request, RequestOutcome};
@@ -154,7 +154,7 @@ impl DispatchStage {
                 epoch: state.epoch,
                 clock_ms: staged.clock_before_ms(state.clock_ms),
                 system_ms: staged.system_ms,
-                ttl_ms: self.context.options.ttl_ms.unwrap_or(TTL_NONE_MS),
+                ttl_ms: self.context.options.ttl_ms.unwrap_or(NEVER_MS),
                 time_max_ms: staged.time_max_ms.min(shoal_engine::limits::TIME_MAX_MS),
                 event_clock_max_ms: staged.event_clock_max_ms.unwrap_or(i64::MAX),
                 x_min: bounds.x_min,
@@ -167,6 +167,8 @@ impl DispatchStage {
                 is_limited: 0,
                 event_clock: (self.context.options.clock == Clock::Event).into(),
                 is_ordered: staged.is_ordered().into(),
+                has_validity: staged.has_validity.into(),
+                reserved: 0,
             },
             rows: RowsArgument::new(
                 staged.rows,
@@ -217,7 +219,7 @@ impl DispatchStage {
         let kernels = self.context.gpu.kernels.clone();
         self.outcomes.fill(&stream, 0, staged.kinds.len())?;
         let report = DispatchReport {
-            time_min: u64::MAX,
+            deadline: u64::MAX,
             slots: state.records.slots,
             ..DispatchReport::default()
         };
@@ -270,7 +272,7 @@ impl DispatchStage {
                 kernels.dispatch_settle(&stream, cycle)?;
             }
         }
-        if self.context.options.ttl_ms.is_some() {
+        if staged.may_expire(&self.context.options) {
             kernels.dispatch_expire(&stream, cycle)?;
         }
         self.report.download(&stream, 0, self.report_host.first(1))?;
@@ -326,13 +328,13 @@ impl DispatchStage {
         let before_ms = staged.clock_before_ms(state.clock_ms);
         state.clock_ms = settle::clock_after_ms(before_ms, now_ms);
         let refused = self.refused(staged, report.refused > 0)?;
-        let oldest = (report.time_min != u64::MAX)
-            .then(|| TIME_ORIGIN_MS.saturating_add(report.time_min as i64));
+        let deadline_ms = (report.deadline != u64::MAX)
+            .then(|| TIME_ORIGIN_MS.saturating_add(report.deadline as i64));
         let (epoch, objects) = (state.epoch, state.objects);
         self.context.status.set(|now| {
             now.dispatched += 1;
             now.objects = objects;
-            now.oldest_ms = oldest;
+            now.deadline_ms = deadline_ms;
         });
         debug_assert!(epoch > 0, "a cycle is running");
         let outcomes = self.outcomes_host.as_slice();

@@ -93,6 +93,8 @@ pub(crate) struct Staged {
     /// Number of removals among the rows.
     pub(crate) removals: u32,
     pub(crate) has_optional: bool,
+    /// True if records may have a validity: rows of this cycle have one, or earlier rows had.
+    pub(crate) has_validity: bool,
     /// Changes of continuous queries.
     pub(crate) changes: Changes,
     pub(crate) system_ms: i64,
@@ -112,9 +114,14 @@ impl Staged {
         self.removals > 0 || !self.clears.is_empty()
     }
 
+    /// Whether records may expire.
+    pub(crate) fn may_expire(&self, options: &EngineOptions) -> bool {
+        options.ttl_ms.is_some() || self.has_validity
+    }
+
     /// True if the cycle may end objects that have no row or removal in it.
     pub(crate) fn may_end_others(&self, options: &EngineOptions) -> bool {
-        options.ttl_ms.is_some() || !self.clears.is_empty()
+        self.may_expire(options) || !self.clears.is_empty()
     }
 
     /// The clock at which the cycle begins.
@@ -206,6 +213,7 @@ pub(crate) fn stage(
         clears: clears(&requests),
         removals: requests.iter().filter(|it| it.kind == REQUEST_REMOVE).map(|it| it.rows).sum(),
         has_optional: requests.iter().any(has_optional),
+        has_validity: requests.iter().any(|it| it.valid_at != NO_COLUMN),
         changes: Changes::new(),
         system_ms: input.system_ms,
         time_max_ms: input.time_max_ms,

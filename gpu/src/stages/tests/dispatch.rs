@@ -65,16 +65,20 @@ impl Sender {
             row.heading_cdeg = random.below(36_000) as u16;
             row.altitude_mm = random.quanta(-9_000, 9_000);
         }
+        if random.once_in(8) {
+            row.valid_ms = *random.pick(&[0, 1, 10_000, 60_000, u32::MAX - 2]);
+        }
         if random.once_in(20) { self.spoil(row) } else { row }
     }
 
     /// Repeats a record, unchanged or with one changed field.
     fn like(&mut self, mut row: FixRow) -> FixRow {
-        match self.scene.random.below(6) {
+        match self.scene.random.below(7) {
             0 => row.state ^= 1,
             1 => row.time_ms += 1,
             2 => row.time_ms -= 1,
             3 => (row.x, row.y) = self.scene.point(),
+            4 => row.valid_ms = 5_000,
             _ => {}
         }
         row
@@ -83,7 +87,7 @@ impl Sender {
     /// A row that is refused, for one reason or several.
     fn spoil(&mut self, mut row: FixRow) -> FixRow {
         loop {
-            match self.scene.random.below(9) {
+            match self.scene.random.below(10) {
                 0 => row.object = u64::MAX,
                 1 => row.x = NOT_FINITE_X,
                 2 => row.x = i32::MIN + 1,
@@ -92,6 +96,7 @@ impl Sender {
                 5 => row.time_ms = self.now_ms + 60_001,
                 6 => row.speed_mm_s = u32::MAX - 1,
                 7 => row.heading_cdeg = 36_000,
+                8 => row.valid_ms = u32::MAX - 1,
                 _ => row.altitude_mm = i32::MIN + 1,
             }
             if !self.scene.random.once_in(3) {
@@ -182,6 +187,7 @@ struct Trial {
     model: Model,
     query_parts: QueryParts,
     spare: Option<Arena>,
+    has_validity: bool,
 }
 
 /// The results of dispatch.
@@ -206,7 +212,7 @@ impl Trial {
         let driver = Driver::new(context, Tuning::default(), arenas, outputs).unwrap();
         let (model, query_parts) = (Model::new(options.clone()), QueryParts::default());
         let spare = Some(Arena::new(memory).unwrap());
-        Self { bench, driver, model, query_parts, spare }
+        Self { bench, driver, model, query_parts, spare, has_validity: false }
     }
 
     /// Runs one cycle through the stage, and the update that copies its moves to the newest
@@ -215,7 +221,7 @@ impl Trial {
         let (memory, stream) = (self.bench.memory.clone(), self.driver.dispatch.stream.clone());
         let newcomers = self.unknown(&input);
         let (driver, spare) = (&mut self.driver, &mut self.spare);
-        let staged = stage(
+        let mut staged = stage(
             &memory,
             &stream,
             &driver.context.timeline,
@@ -225,6 +231,8 @@ impl Trial {
             &mut self.query_parts,
         )
         .unwrap();
+        self.has_validity |= staged.has_validity;
+        staged.has_validity = self.has_validity;
         driver.dispatch.fit_lists(&mut driver.state, &staged).unwrap();
         let found = driver.dispatch.newcomers(&driver.state, &staged).unwrap();
         assert_eq!(found, newcomers, "rows without a slot");

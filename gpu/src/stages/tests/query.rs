@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
 
-use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN};
+use shoal_codec::{ALTITUDE_UNKNOWN, FixRow, HEADING_UNKNOWN, SPEED_UNKNOWN, VALIDITY_UNKNOWN};
 use shoal_engine::layout::AnswerRecord;
 use shoal_engine::sphere::EARTH_RADIUS_M;
 use shoal_engine::{
@@ -46,9 +46,10 @@ fn known(scene: &mut Scene, object: u64) -> AnswerRecord {
         } else {
             HEADING_UNKNOWN.into()
         },
+        valid_ms: if has(random) { random.below(9_000) as u32 } else { VALIDITY_UNKNOWN },
         state: random.below(16) as u32,
         found: 1,
-        reserved: 0,
+        ..AnswerRecord::default()
     }
 }
 
@@ -364,6 +365,7 @@ fn filter(scene: &mut Scene) -> Filter {
     }
     if random.once_in(4) {
         filter.altitude_mm = Some((random.quanta(-9_000, 0), 3_000));
+        filter.valid_ms = random.once_in(4).then_some((1_000, 8_000));
     }
     filter
 }

@@ -21,8 +21,8 @@ pub(super) struct Chunk {
     pub(super) objects: Option<Column>,
     pub(super) times: Option<Column>,
     pub(super) positions: ChunkPosition,
-    /// Speed, heading and altitude; `None` for a missing column.
-    pub(super) measures: [Option<Column>; 3],
+    /// Speed, heading, altitude and validity; `None` for a missing column.
+    pub(super) measures: [Option<Column>; 4],
     pub(super) states: Option<Column>,
 }
 
@@ -51,8 +51,9 @@ impl Chunk {
             }
         };
         let mut optional = |leaf: &Option<Leaf>| leaf.as_ref().map(&mut next).transpose();
-        let [speed, heading, altitude] = &columns.measures;
-        let measures = [optional(speed)?, optional(heading)?, optional(altitude)?];
+        let [speed, heading, altitude, validity] = &columns.measures;
+        let measures =
+            [optional(speed)?, optional(heading)?, optional(altitude)?, optional(validity)?];
         let states = optional(&columns.state)?;
         Ok(Self { rows, objects, times, positions, measures, states })
     }

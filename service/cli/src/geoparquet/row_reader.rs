@@ -55,7 +55,7 @@ impl RowReader {
         let value = |column: &'chunk Option<Column>| column.as_ref()?.get(row);
         let time_ms = self.time_ms(value(&chunk.times)).map_err(FieldFault::of(FixField::Time))?;
         let point = position(chunk, row)?;
-        let [speed, heading, altitude] = &chunk.measures;
+        let [speed, heading, altitude, validity] = &chunk.measures;
         let values = RowValues {
             object: value(&chunk.objects),
             time_ms,
@@ -66,6 +66,7 @@ impl RowReader {
             heading: value(heading),
             altitude: value(altitude),
             state: value(&chunk.states),
+            validity: value(validity),
         };
         let fix = self.builder.fix(values, place, ids)?;
         self.points_with_m += u64::from(point.has_m);

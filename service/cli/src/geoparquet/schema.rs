@@ -3,7 +3,7 @@
 //! GeoParquet 1.1: geoparquet.org/releases/v1.1.0. One row a fix: `object_id` (u64, or a string in a
 //! named fleet), `time` (milliseconds, UTC), `geometry` (WKB Point), `bbox` (its covering), the
 //! measures (null if unknown: `speed` in m/s, `heading` in degrees clockwise from north, `altitude`
-//! in m) and `state` (u32, bits).
+//! in m, `valid_s` in s) and `state` (u32, bits).
 
 use std::sync::Arc;
 

@@ -50,8 +50,8 @@ pub(super) struct SourceColumns {
     pub(super) time: Option<Leaf>,
     pub(super) time_form: TimeForm,
     pub(super) position: Position,
-    /// Speed, heading and altitude; `None` for a missing column.
-    pub(super) measures: [Option<Leaf>; 3],
+    /// Speed, heading, altitude and validity; `None` for a missing column.
+    pub(super) measures: [Option<Leaf>; 4],
     pub(super) state: Option<Leaf>,
     /// The reference system, unless that is longitude and latitude of WGS 84.
     pub(super) crs: Option<String>,
@@ -112,7 +112,13 @@ impl SourceColumns {
             }
         };
         let object = leaf(FixField::Object, &OBJECTS)?;
-        let attributes = [FixField::Speed, FixField::Heading, FixField::Altitude, FixField::State];
+        let attributes = [
+            FixField::Speed,
+            FixField::Heading,
+            FixField::Altitude,
+            FixField::Validity,
+            FixField::State,
+        ];
         let attributes = attributes.map(|field| (field, leaf(field, &NUMBERS)));
         let (mut optional, mut notes) = (Vec::new(), Vec::new());
         for (field, leaf) in attributes {
@@ -127,7 +133,7 @@ impl SourceColumns {
             }
         }
         let state = optional.pop().flatten();
-        let measures = optional.try_into().expect("there are three measures");
+        let measures = optional.try_into().expect("there are four measures");
         Ok(Self {
             object,
             time_form: time_form.unwrap_or(TimeForm::Plain),

@@ -34,6 +34,7 @@ Columns of GeoParquet (version 1.1, compressed with zstd):
   speed      m/s, null if unknown
   heading    degrees clockwise from north, null if unknown
   altitude   m, null if unknown
+  valid_s    s after the time for which the fix is valid, null if it does not say
   state      unsigned integer, bits
 Four row groups of 131,072 rows at a time are sorted by area; their statistics of bbox and time let
 readers skip row groups. The metadata `shoal` names the fleet and the last epoch that is in.

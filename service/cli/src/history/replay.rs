@@ -92,7 +92,7 @@ pub(super) async fn into(
 
 /// Converts a fix to a row of a report to a fleet whose objects have names or numbers.
 fn fix(row: &AnswerRow, is_named: bool) -> v1::Fix {
-    let v1::FixRecord { time_ms, x, y, speed_mps, heading_deg, altitude_m, state } =
+    let v1::FixRecord { time_ms, x, y, speed_mps, heading_deg, altitude_m, state, valid_s } =
         row.fix.unwrap_or_default();
     let name = if is_named { row.label().into_owned() } else { String::new() };
     v1::Fix {
@@ -105,5 +105,6 @@ fn fix(row: &AnswerRow, is_named: bool) -> v1::Fix {
         altitude_m,
         state,
         name,
+        valid_s,
     }
 }

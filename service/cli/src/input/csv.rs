@@ -37,7 +37,7 @@ impl FixSource for CsvFixes {
 
 /// A row in the wire's form. Rounding speed and heading to `f32` loses less than storing does.
 fn to_wire(row: &CsvRow) -> v1::Fix {
-    let CsvRow { fix, altitude_m, state } = *row;
+    let CsvRow { fix, altitude_m, state, valid_s } = *row;
     v1::Fix {
         object: fix.object,
         time_ms: fix.time_ms,
@@ -48,5 +48,6 @@ fn to_wire(row: &CsvRow) -> v1::Fix {
         altitude_m,
         state,
         name: String::new(),
+        valid_s,
     }
 }

@@ -23,6 +23,7 @@ pub(crate) struct RowValues<'row> {
     pub(crate) heading: Option<Value<'row>>,
     pub(crate) altitude: Option<Value<'row>>,
     pub(crate) state: Option<Value<'row>>,
+    pub(crate) validity: Option<Value<'row>>,
 }
 
 /// A field of a row that cannot be used.
@@ -87,6 +88,7 @@ impl FixBuilder {
     /// Takes the names and units of chosen columns.
     pub(crate) fn set_columns(&mut self, columns: &ColumnChoice) {
         self.set_units(columns.speed_unit, columns.altitude_unit);
+        self.measures = self.measures.with_validities_in(columns.validity_unit);
         self.is_hexadecimal = columns.is_hexadecimal;
         self.names = FixField::ALL.map(|field| columns.name(field).to_owned());
     }
@@ -144,6 +146,7 @@ impl FixBuilder {
             speed: readable(FixField::Speed, row.speed)?,
             heading: readable(FixField::Heading, row.heading)?,
             altitude: readable(FixField::Altitude, row.altitude)?,
+            validity: readable(FixField::Validity, row.validity)?,
         };
         let mut drop = |field, raw: f64| {
             dropped.push(FieldFault { field, reason: format!("`{raw}`") });
@@ -182,6 +185,7 @@ impl FixBuilder {
             heading_deg: kept.heading.map(|heading| heading as f32),
             altitude_m: kept.altitude,
             state,
+            valid_s: kept.validity,
         };
         Ok(SourceRow { fix, place })
     }

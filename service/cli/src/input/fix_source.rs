@@ -91,6 +91,7 @@ impl SourceSummary {
             "heading_deg" => FixField::Heading,
             "altitude_m" => FixField::Altitude,
             "state" => FixField::State,
+            "valid_s" => FixField::Validity,
             _ => return api_field,
         };
         &self.names[field as usize]

@@ -241,6 +241,7 @@ impl<R: BufRead> GtfsRealtimeFixes<R> {
                 heading: position.bearing.map(|bearing| Value::Real(bearing.into())),
                 altitude: None,
                 state: None,
+                validity: None,
             };
             self.builder.fix(values, self.entities, ids)
         };

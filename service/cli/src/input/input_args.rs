@@ -14,7 +14,8 @@ use crate::values::delimiter;
 #[command(next_help_heading = "How a file is read")]
 pub struct InputArgs {
     /// The column of a field, where its name does not say so: FIELD is object, time, x (or lon), y
-    /// (or lat), speed, heading, altitude or state, as in --column object=mmsi; may be repeated
+    /// (or lat), speed, heading, altitude, state or validity, as in --column object=mmsi; may be
+    /// repeated
     #[arg(long, env = "SHOAL_COLUMN", value_name = "FIELD=NAME", value_delimiter = ',')]
     pub column: Vec<ColumnOverride>,
     /// Separator of CSV fields: a character, or tab [default: found from the header]
@@ -41,8 +42,8 @@ pub struct InputArgs {
     /// Text before the id of each object, in a named fleet: bus- makes 402 the object bus-402
     #[arg(long, env = "SHOAL_NAME_PREFIX", value_name = "TEXT")]
     pub name_prefix: Option<String>,
-    /// Refuse a row with a speed, heading, altitude or state that cannot be stored, instead of
-    /// storing the position without it
+    /// Refuse a row with a speed, heading, altitude, state or validity that cannot be stored,
+    /// instead of storing the position without it
     #[arg(long, env = "SHOAL_STRICT", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub strict: Option<bool>,

@@ -59,7 +59,7 @@ impl PastWriter {
             PastForm::Table | PastForm::Ids => {}
             PastForm::Csv => {
                 let position = if is_geographic { "lon,lat" } else { "x,y" };
-                writeln!(out, "object_id,t_ms,{position},speed,heading,altitude,state")?;
+                writeln!(out, "object_id,t_ms,{position},speed,heading,altitude,state,valid_s")?;
             }
             PastForm::Json => {
                 let text = header_json(&header).to_string();
@@ -161,12 +161,13 @@ pub(crate) fn header_json(header: &v1::HistoryHeader) -> Value {
 /// Unknown measures are empty.
 fn write_csv(row: &AnswerRow, out: &mut dyn Write) -> io::Result<()> {
     let fix = row.fix.unwrap_or_default();
-    let v1::FixRecord { time_ms, x, y, speed_mps, heading_deg, altitude_m, state } = fix;
+    let v1::FixRecord { time_ms, x, y, speed_mps, heading_deg, altitude_m, state, valid_s } = fix;
     let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let (speed, heading, altitude) = (text(speed_mps), text(heading_deg), text(altitude_m));
+    let validity = text(valid_s);
     let object = row.label();
     let object = csv_field(&object);
-    writeln!(out, "{object},{time_ms},{x},{y},{speed},{heading},{altitude},{state}")
+    writeln!(out, "{object},{time_ms},{x},{y},{speed},{heading},{altitude},{state},{validity}")
 }
 
 /// A text as a field of CSV (RFC 4180): quoted if a reader could take it for something else.
@@ -210,8 +211,10 @@ mod tests {
             }
             assert_eq!(written(PastForm::Ids, &rows).lines().count(), count);
             let csv = written(PastForm::Csv, &rows);
-            assert!(csv.starts_with("object_id,t_ms,lon,lat,speed,heading,altitude,state\n"));
-            let line = "18446744073709551614,2000,-97.5,30,1.5,,,3";
+            assert!(
+                csv.starts_with("object_id,t_ms,lon,lat,speed,heading,altitude,state,valid_s\n")
+            );
+            let line = "18446744073709551614,2000,-97.5,30,1.5,,,3,";
             assert!(csv.lines().skip(1).eq(std::iter::repeat_n(line, count)), "{csv}");
             assert!(written(PastForm::Table, &rows).contains("up to epoch 7"));
         }

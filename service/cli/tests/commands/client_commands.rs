@@ -408,8 +408,8 @@ fn history_shows_tracks_passages_and_past_states() {
     }
     let csv = served.run(&format!("{track} --csv")).expect(0);
     let lines: Vec<_> = csv.lines().collect();
-    assert_eq!(lines[0], "object_id,t_ms,lon,lat,speed,heading,altitude,state");
-    assert_eq!(lines[1], "1,1480140066000,-97.743,30.267,5,10,,0");
+    assert_eq!(lines[0], "object_id,t_ms,lon,lat,speed,heading,altitude,state,valid_s");
+    assert_eq!(lines[1], "1,1480140066000,-97.743,30.267,5,10,,0,");
     assert_eq!((lines.len(), lines[2].split(',').nth(1)), (4, Some("1480140090000")));
     let window = "--from 1480140060000 --to 1480140080000";
     let passed = format!("history passed --rect -97.76,30.26,-97.74,30.27 {window}");

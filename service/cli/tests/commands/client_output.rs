@@ -52,6 +52,7 @@ fn json_has_the_same_keys_in_every_row() {
         "speed_mps",
         "heading_deg",
         "altitude_m",
+        "valid_s",
         "state",
     ]);
     let rows = document["rows"].as_array().unwrap();

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 
 /// 2020-01-01T00:00:00Z.
 const START_MS: u64 = 1_577_836_800_000;
-const HEADER: &str = "object_id,t_ms,lon,lat,speed,heading,altitude,state";
+const HEADER: &str = "object_id,t_ms,lon,lat,speed,heading,altitude,state,valid_s";
 /// All times.
 const ALL: &str = "--from 0 --to 4000000000000";
 
@@ -65,8 +65,9 @@ fn lines(seed: u64, rows: u64) -> BTreeSet<String> {
         };
         let (speed, heading) = (measure(0, 90_000, 3), measure(0, 36_000, 2));
         let altitude = measure(-500_000, 9_000_000, 3);
+        let validity = measure(0, 100_000_000, 3);
         let state = if row.is_multiple_of(5) { u64::from(u32::MAX) } else { row % 3 };
-        format!("{object},{time_ms},{lon},{lat},{speed},{heading},{altitude},{state}")
+        format!("{object},{time_ms},{lon},{lat},{speed},{heading},{altitude},{state},{validity}")
     };
     (0..rows).map(&mut line).collect()
 }
@@ -119,10 +120,11 @@ fn geoparquet(file: &Path) -> Vec<String> {
     };
     let row = |columns: Vec<(String, Field)>| {
         let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-        let expected = "object_id time geometry bbox speed heading altitude state";
+        let expected = "object_id time geometry bbox speed heading altitude valid_s state";
         assert_eq!(names.join(" "), expected);
         let fields: Vec<&Field> = columns.iter().map(|(_, field)| field).collect();
-        let [object, time, point, bbox, speed, heading, altitude, state] = fields[..] else {
+        let [object, time, point, bbox, speed, heading, altitude, validity, state] = fields[..]
+        else {
             unreachable!()
         };
         let (Field::ULong(object), Field::TimestampMillis(time_ms)) = (object, time) else {
@@ -141,7 +143,8 @@ fn geoparquet(file: &Path) -> Vec<String> {
         let side = |name, value| (name, Field::Double(value));
         assert_eq!(sides, [side("xmin", x), side("ymin", y), side("xmax", x), side("ymax", y)]);
         let (speed, heading, altitude) = (number(speed), number(heading), number(altitude));
-        format!("{object},{time_ms},{x},{y},{speed},{heading},{altitude},{state}")
+        let validity = number(validity);
+        format!("{object},{time_ms},{x},{y},{speed},{heading},{altitude},{state},{validity}")
     };
     reader.get_row_iter(None).unwrap().map(|found| row(found.unwrap().into_columns())).collect()
 }
@@ -205,11 +208,12 @@ fn an_export_has_exactly_the_reported_fixes_and_imports_give_them_back() {
 const COMPARE: &str = "
 import duckdb, sys
 columns = {'object_id': 'UBIGINT', 't_ms': 'BIGINT', 'lon': 'DOUBLE', 'lat': 'DOUBLE',
-           'speed': 'DOUBLE', 'heading': 'DOUBLE', 'altitude': 'DOUBLE', 'state': 'UINTEGER'}
+           'speed': 'DOUBLE', 'heading': 'DOUBLE', 'altitude': 'DOUBLE', 'state': 'UINTEGER',
+           'valid_s': 'DOUBLE'}
 export, reported = sys.argv[1:]
 connection = duckdb.connect()
 connection.execute(f'''create view export as select object_id, epoch_ms(time) as t_ms,
-    bbox.xmin as lon, bbox.ymin as lat, speed, heading, altitude, state
+    bbox.xmin as lon, bbox.ymin as lat, speed, heading, altitude, state, valid_s
     from read_parquet('{export}')''')
 connection.execute(f'''create view reported as
     select * from read_csv('{reported}', header = true, columns = {columns})''')
@@ -288,7 +292,7 @@ fn an_export_has_the_objects_the_region_and_the_window_asked_for() {
 fn an_import_of_many_years_is_whole() {
     let (_folder, served) = with_history(&[]);
     // More hours than a history may have runs, eight years.
-    let line = |hour: u64| format!("1,{},{},1,,,,0", START_MS - hour * 3_600_000, hour % 90);
+    let line = |hour: u64| format!("1,{},{},1,,,,0,", START_MS - hour * 3_600_000, hour % 90);
     import(&served, &(0..70_000).map(line).collect());
     let counted = served.run(&format!("history density --cell 90 --json {ALL}")).json(0);
     assert_eq!(counted["squares"], json!([[0, 0, 0, 70_000]]));
@@ -305,9 +309,9 @@ fn rows_beyond_the_retention_are_an_error_of_the_import() {
     let settings = ["--history", "--history-retention", "1d", "--limit", "history_seal_ms=1"];
     let served = Served::start(&[&settings[..], &["--data", data.to_str().unwrap()]].concat());
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    let line = |days: u64| format!("1,{},1,1,,,,0", 1_000 * (since - 60 - 86_400 * days));
+    let line = |days: u64| format!("1,{},1,1,,,,0,", 1_000 * (since - 60 - 86_400 * days));
     // This row is refused, because it is older than any row may be.
-    let refused = "2,946684799999,1,1,,,,0".to_owned();
+    let refused = "2,946684799999,1,1,,,,0,".to_owned();
     let rows = text(&[line(10), line(9), line(0), refused]);
     // The first time they arrive before retention drops them, the second time they are too old.
     for dropped in [0, 2] {
@@ -331,7 +335,7 @@ fn positions_of_a_plane_have_no_reference_system() {
     let geo = document(&metadata(&file), "geo");
     assert_eq!(geo["columns"]["geometry"].get("crs"), Some(&Value::Null));
     assert_eq!(geo["columns"]["geometry"]["bbox"], json!([0.0, 0.25, 1_000.0, 500.0]));
-    let expected = ["1,1577836800000,0,500,,,,0", "2,1577836800001,1000,0.25,,,,0"];
+    let expected = ["1,1577836800000,0,500,,,,0,", "2,1577836800001,1000,0.25,,,,0,"];
     assert_eq!(
         geoparquet(&file).into_iter().collect::<BTreeSet<_>>(),
         expected.map(String::from).into()
@@ -405,7 +409,7 @@ fn bad_input_is_named_by_file_row_column_and_reason() {
     ] {
         assert!(said.contains(&format!("{}, {fault}", file.display())), "{said}");
     }
-    let expected = ["1,1577836800000,1.5,2.5,10,,,0", "5,1577836800000,1.5,2.5,,,,0"];
+    let expected = ["1,1577836800000,1.5,2.5,10,,,0,", "5,1577836800000,1.5,2.5,,,,0,"];
     assert_eq!(csv(&served, folder.path()), expected.map(String::from).into());
 
     let refused = |fault: &str| {

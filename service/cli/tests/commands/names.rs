@@ -61,8 +61,8 @@ fn every_command_takes_and_shows_names() {
         let line = format!("history as-of 4000000000000 --object {object} --csv");
         served.run(&line).expect(if object == "nobody" { 4 } else { 0 })
     };
-    let expected = "object_id,t_ms,lon,lat,speed,heading,altitude,state\n\
-                    truck-42,1577836824000,0,2,,,,0\n";
+    let expected = "object_id,t_ms,lon,lat,speed,heading,altitude,state,valid_s\n\
+                    truck-42,1577836824000,0,2,,,,0,\n";
     assert_eq!(as_of("truck-42"), expected);
     assert_eq!(as_of("nobody").lines().count(), 1);
     let passed = served.run(&format!("history passed --rect -1,0,3.5,3 --ids {ALL}")).expect(0);

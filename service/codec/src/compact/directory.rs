@@ -4,6 +4,7 @@
 //! The reader adds up the claimed sizes before it allocates memory for them.
 
 use crate::chunk::{PAYLOAD_CRC_AT, SECTIONS_AT};
+use crate::columns::Column;
 use crate::compact::Form;
 use crate::compact::body::Body;
 use crate::compact::code_lengths;
@@ -121,7 +122,7 @@ pub(super) struct Directory {
     pub(super) payload_bytes: u64,
     /// Bytes of the sections that are stored as they are.
     pub(super) plain_bytes: u64,
-    /// The greatest minor version of its encodings.
+    /// The greatest minor version of its encodings and columns.
     pub(super) version_minor: u16,
 }
 
@@ -148,6 +149,7 @@ impl Directory {
         self.bytes.resize(start + CHUNK_ENTRY_BYTES, 0);
         let sections = entry.section_bytes.len() as u32;
         put(&mut self.bytes, start + SECTIONS_AT, sections.to_le_bytes());
+        self.version_minor = self.version_minor.max(Column::version_minor(entry.id));
         for node in &entry.nodes {
             node.write(&mut self.bytes);
             self.version_minor = self.version_minor.max(node.encoding.version_minor());

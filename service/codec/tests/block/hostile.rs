@@ -216,7 +216,7 @@ fn rows_outside_the_stated_range_and_box_are_named() {
 fn chunk_entries_are_checked() {
     assert_entries_refused(&[
         (0, 0, &0_u16.to_le_bytes(), "not known"),
-        (3, 0, &9_u16.to_le_bytes(), "not known"),
+        (3, 0, &10_u16.to_le_bytes(), "not known"),
         (3, 0, &u16::MAX.to_le_bytes(), "not known"),
         (1, 0, &1_u16.to_le_bytes(), "twice"),
         (5, 0, &5_u16.to_le_bytes(), "twice"),

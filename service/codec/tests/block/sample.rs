@@ -24,7 +24,7 @@ pub(crate) fn plain() -> FixColumns {
     columns
 }
 
-/// All eight columns, five rows, known and unknown attributes.
+/// The eight columns of version 1.0, five rows, known and unknown attributes.
 pub(crate) fn full() -> FixColumns {
     let mut columns = plain();
     columns.push_row(FixRow {
@@ -61,6 +61,7 @@ pub(crate) fn random(random: &mut Random, rows: usize) -> FixColumns {
     columns.heading_cdeg = attribute(1).map(|all| all.iter().map(|&v| v as u16).collect());
     columns.altitude_mm = attribute(2).map(|all| all.iter().map(|&v| v as i32).collect());
     columns.state = attribute(3).map(|all| all.iter().map(|&v| v as u32).collect());
+    columns.valid_ms = attribute(4).map(|all| all.iter().map(|&v| v as u32).collect());
     columns
 }
 

@@ -28,7 +28,7 @@ fn no_block_exceeds_the_bound() {
 fn the_bound_grows_with_rows_and_saturates() {
     let sizes: Vec<usize> = (0..500).map(|rows| encoded_size_max(rows, ColumnSet::ALL)).collect();
     assert!(sizes.is_sorted());
-    assert_eq!(sizes[0], 128 + 448);
+    assert_eq!(sizes[0], 128 + 512);
     assert_eq!(encoded_size_max(0, ColumnSet::MANDATORY), 128 + 256);
     assert_eq!(encoded_size_max(usize::MAX, ColumnSet::ALL), usize::MAX);
 }

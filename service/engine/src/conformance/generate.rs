@@ -149,16 +149,20 @@ impl Generator {
         if self.random.once_in(4) {
             row.altitude_mm = self.random.quanta(-9_000, 9_000);
         }
+        if self.random.once_in(6) {
+            row.valid_ms = *self.random.pick(&[0, 1, 3_000, 25_000, u32::MAX - 2]);
+        }
         if self.random.once_in(60) { self.spoil(row) } else { row }
     }
 
     /// A copy of a record, unchanged or changed in one field.
     fn like(&mut self, mut row: FixRow) -> FixRow {
-        match self.random.below(6) {
+        match self.random.below(7) {
             0 => row.state ^= 1,
             1 => row.time_ms += 1,
             2 => row.time_ms -= 1,
             3 => (row.x, row.y) = self.point(),
+            4 => row.valid_ms = self.random.below(10_000) as u32,
             _ => {}
         }
         row
@@ -166,7 +170,7 @@ impl Generator {
 
     /// A row that is refused.
     fn spoil(&mut self, mut row: FixRow) -> FixRow {
-        match self.random.below(10) {
+        match self.random.below(11) {
             0 => row.object = u64::MAX,
             1 => row.x = NOT_FINITE_X,
             2 => row.x = i32::MIN + 1,
@@ -176,6 +180,7 @@ impl Generator {
             6 => row.speed_mm_s = u32::MAX - 1,
             7 => row.heading_cdeg = 36_000 + self.random.below(29_000) as u16,
             8 => row.altitude_mm = i32::MIN + 1,
+            9 => row.valid_ms = u32::MAX - 1,
             _ => row.y = i32::MIN,
         }
         row
@@ -283,6 +288,9 @@ impl Generator {
         }
         if self.random.once_in(4) {
             filter.altitude_mm = Some((self.random.quanta(-9_000, 0), 3_000));
+        }
+        if self.random.once_in(8) {
+            filter.valid_ms = Some((self.random.below(4_000) as u32, 25_000));
         }
         filter
     }

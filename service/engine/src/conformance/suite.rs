@@ -46,7 +46,7 @@ macro_rules! conformance_cases {
                 an_event_clock_stops_at_its_bound,
                 rows_ahead_of_the_clock_are_counted, rows_ahead_expire_by_their_own_time,
                 a_bound_never_moves_a_clock, a_system_clock_does_not_step_back,
-                records_expire_beyond_their_ttl, old_rows_expire_on_arrival,
+                records_expire_beyond_their_ttl, records_expire_beyond_their_validity, old_rows_expire_on_arrival,
                 a_ttl_of_zero_keeps_the_newest, the_largest_ttl_keeps_everything,
                 the_age_filter_uses_the_clock
             }

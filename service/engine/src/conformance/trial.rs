@@ -55,6 +55,8 @@ pub struct Trial {
     exporting: Option<Exporting>,
     /// True once a continuous query was set.
     has_queries: bool,
+    /// Whether the model has had a due time.
+    was_due: bool,
     /// System clock of the next cycles.
     pub system_ms: i64,
     /// Latest acceptable event time of the next cycles.
@@ -76,6 +78,7 @@ impl Trial {
             exporting: None,
             changes: Vec::new(),
             has_queries: false,
+            was_due: false,
             system_ms: START_MS,
             time_max_ms: START_MS + 1_000_000_000,
             event_clock_max_ms: None,
@@ -144,6 +147,13 @@ impl Trial {
         let ticket = ticket.unwrap_or_else(|error| panic!("{} cycle {epoch}: {error}", self.label));
         self.expected.push((ticket, expected));
         self.check_state();
+        // An engine without work must not be woken again at once.
+        let due_ms = self.backend.due_ms().filter(|_| !self.has_queries);
+        let (clock_ms, label) = (self.model.clock_ms(), &self.label);
+        assert!(
+            due_ms.is_none_or(|due_ms| due_ms > clock_ms),
+            "{label}: due {due_ms:?} at {clock_ms}"
+        );
     }
 
     /// Cycles submitted and not yet waited for.
@@ -207,7 +217,8 @@ impl Trial {
     }
 
     /// Compares the number of objects and the due time, which may be early but not late.
-    fn check_state(&self) {
+    fn check_state(&mut self) {
+        self.was_due |= self.model.due_ms().is_some();
         let label = &self.label;
         assert_eq!(self.backend.objects(), self.model.objects(), "{label}: objects");
         match (self.backend.due_ms(), self.model.due_ms()) {
@@ -217,7 +228,7 @@ impl Trial {
             }
             (Some(due_ms), None) => {
                 let ttl_ms = self.backend.options().ttl_ms;
-                let may_be_due = ttl_ms.is_some() || self.has_queries;
+                let may_be_due = ttl_ms.is_some() || self.has_queries || self.was_due;
                 assert!(may_be_due, "{label}: due {due_ms} without a TTL");
             }
             (None, None) => {}

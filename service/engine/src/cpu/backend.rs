@@ -163,7 +163,8 @@ impl CpuBackend {
         let cycle = ShardCycle {
             hash: self.hash,
             grid: &self.grid,
-            time_min_ms: settle::time_min_ms(self.clock_ms, self.options.ttl_ms),
+            clock_ms: self.clock_ms,
+            ttl_ms: self.options.ttl_ms,
             attributes,
             events: (!self.queries.is_empty()).then(|| {
                 EventContext::new(
@@ -349,11 +350,9 @@ impl Backend for CpuBackend {
     }
 
     fn due_ms(&self) -> Option<i64> {
-        let oldest = self.shards.iter().filter_map(Shard::oldest_bound_ms).min();
-        let expiry = oldest.zip(self.options.ttl_ms);
-        let expiry = expiry.map(|(oldest, ttl_ms)| settle::expiry_ms(oldest, ttl_ms));
+        let expiries = self.shards.iter().filter_map(Shard::expiry_due_ms);
         let dues = self.shards.iter().filter_map(|shard| shard.events.members.due_ms());
-        dues.chain(expiry).min()
+        dues.chain(expiries).min()
     }
 
     fn objects(&self) -> u64 {

@@ -48,7 +48,7 @@ impl CpuBackend {
         let counts = rest.par_iter().map(|batch| shard_rows(batch, hash));
         let counts = counts.reduce(|| [0; SHARDS], |a, b| std::array::from_fn(|i| a[i] + b[i]));
         self.shards.iter_mut().zip(counts).for_each(|(shard, rows)| shard.reserve(rows));
-        let mut repeated = None;
+        let (mut repeated, ttl_ms) = (None, self.options.ttl_ms);
         while !rest.is_empty() && repeated.is_none() {
             let (batches, later) = rest.split_at_mut(BATCHES_AT_ONCE.min(rest.len()));
             rest = later;
@@ -57,7 +57,7 @@ impl CpuBackend {
             let routed: Vec<Routed> = batches.map(|batch| route(&batch, hash)).collect();
             let mut shards: Vec<_> = self.shards.iter_mut().map(|shard| (shard, None)).collect();
             parallel::for_each_mut(&mut shards, usize::MAX, |number, (shard, repeated)| {
-                *repeated = routed.iter().find_map(|routed| shard.append(&routed[number]));
+                *repeated = routed.iter().find_map(|routed| shard.append(&routed[number], ttl_ms));
             });
             repeated = shards.iter().find_map(|(_, repeated)| *repeated);
         }
@@ -102,14 +102,14 @@ fn route(batch: &FixColumns, hash: ObjectHash) -> Routed {
 
 impl Shard {
     /// Appends rows; returns the first object that repeats, if there is one.
-    fn append(&mut self, rows: &[ImportedRow]) -> Option<u64> {
+    fn append(&mut self, rows: &[ImportedRow], ttl_ms: Option<i64>) -> Option<u64> {
         for group in rows.chunks(GROUP) {
             group.iter().for_each(|row| self.prefetch(row.hash));
             for ImportedRow { record, hash, attributes } in group {
                 if self.find(*hash, record.object).is_some() {
                     return Some(record.object);
                 }
-                self.import(*record, *hash, *attributes);
+                self.import(*record, *hash, *attributes, ttl_ms);
             }
         }
         None

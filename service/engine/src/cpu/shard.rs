@@ -5,7 +5,7 @@
 //! end of the cycle the winners are written and their cell operations listed. Until then records
 //! hold the state at the start of the cycle, which decides late and duplicate rows.
 
-use shoal_codec::Attributes;
+use shoal_codec::{Attributes, deadline_ms};
 
 use super::export::ShardExport;
 use super::grid::Grid;
@@ -68,8 +68,9 @@ impl ModifiedObject {
 pub(super) struct ShardCycle<'a> {
     pub(super) hash: ObjectHash,
     pub(super) grid: &'a Grid,
-    /// Records older than this expire; `i64::MIN` keeps all.
-    pub(super) time_min_ms: i64,
+    /// The clock after the cycle.
+    pub(super) clock_ms: i64,
+    pub(super) ttl_ms: Option<i64>,
     /// Finds the attributes of a row by arrival; `None` when no row of the cycle has any.
     pub(super) attributes: AttributesOf<'a>,
     /// `Some` if the engine has continuous queries.
@@ -84,8 +85,8 @@ pub(super) struct Shard {
     /// One per record, or empty if no row has had attributes yet.
     pub(super) attributes: Vec<Attributes>,
     free: Vec<u32>,
-    /// For each block of [`EXPIRY_BLOCK`] slots, a lower bound of the times of its records.
-    pub(super) oldest_ms: Vec<i64>,
+    /// For each block of [`EXPIRY_BLOCK`] slots, a lower bound of the deadlines of its records.
+    pub(super) deadlines_ms: Vec<i64>,
     touched: Vec<ModifiedObject>,
     /// Cell operations of the running cycle, per band, in order.
     pub(super) operations: Vec<Vec<CellOperation>>,
@@ -104,7 +105,7 @@ impl Shard {
             records: Vec::new(),
             attributes: Vec::new(),
             free: Vec::new(),
-            oldest_ms: Vec::new(),
+            deadlines_ms: Vec::new(),
             touched: Vec::new(),
             operations: Vec::new(),
             notes: Vec::new(),
@@ -124,7 +125,7 @@ impl Shard {
             + self.records.capacity() * size_of::<Record>()
             + self.attributes.capacity() * size_of::<Attributes>()
             + self.free.capacity() * size_of::<u32>()
-            + self.oldest_ms.capacity() * size_of::<i64>()
+            + self.deadlines_ms.capacity() * size_of::<i64>()
             + self.touched.capacity() * size_of::<ModifiedObject>()
             + operations * size_of::<CellOperation>()
             + self.notes.capacity() * size_of::<RowNote>()
@@ -289,7 +290,7 @@ impl Shard {
             self.attributes.push(Attributes::UNKNOWN);
         }
         if slot.is_multiple_of(EXPIRY_BLOCK) {
-            self.oldest_ms.push(i64::MAX);
+            self.deadlines_ms.push(i64::MAX);
         }
         slot as u32
     }
@@ -307,10 +308,17 @@ impl Shard {
     }
 
     /// Adds the record of an object that the shard does not contain yet. Only between cycles.
-    pub(super) fn import(&mut self, record: Record, hash: u32, attributes: Attributes) {
+    pub(super) fn import(
+        &mut self,
+        record: Record,
+        hash: u32,
+        attributes: Attributes,
+        ttl_ms: Option<i64>,
+    ) {
         let slot = self.push(record);
         self.index.insert(hash, slot);
-        self.set(slot as usize, record.time_ms, attributes);
+        let deadline_ms = deadline_ms(record.time_ms, attributes.valid_ms, ttl_ms);
+        self.set(slot as usize, attributes, deadline_ms);
     }
 
     /// Writes the winners, frees removed slots, expires, and lists the cell operations of this
@@ -363,14 +371,15 @@ impl Shard {
             self.record_motion(cycle, place, touched, MotionOutcome::Unchanged);
             return self.note(winner.arrival(), RowOutcome::Duplicate);
         }
-        let outcome = if settle::is_expired(cycle.time_min_ms, winner.time_ms()) {
+        let deadline_ms = deadline_ms(winner.time_ms(), attributes.valid_ms, cycle.ttl_ms);
+        let outcome = if deadline_ms < cycle.clock_ms {
             self.note(winner.arrival(), RowOutcome::Expired);
             MotionOutcome::Gone(EventKind::Expired)
         } else {
             MotionOutcome::Written
         };
         self.record_motion(cycle, place, touched, outcome);
-        self.write(slot, winner, attributes);
+        self.write(slot, winner, attributes, deadline_ms);
         let slot = base | touched.slot;
         let (x, y) = (winner.x, winner.y);
         let to = cycle.grid.locate(x, y);
@@ -399,7 +408,7 @@ impl Shard {
         }
         let slot = touched.slot as usize;
         let start = self.records[slot];
-        let is_expired = is_unchanged && settle::is_expired(cycle.time_min_ms, start.time_ms);
+        let is_expired = is_unchanged && self.deadline_ms(cycle.ttl_ms, slot) < cycle.clock_ms;
         let outcome = if is_expired { MotionOutcome::Gone(EventKind::Expired) } else { outcome };
         match outcome {
             MotionOutcome::Gone(EventKind::Expired) => self.records[slot].touched = EXPIRING,
@@ -450,20 +459,20 @@ impl Shard {
             && self.attributes_of(slot) == new
     }
 
-    fn write(&mut self, slot: usize, row: &RoutedRow, attributes: Attributes) {
+    fn write(&mut self, slot: usize, row: &RoutedRow, attributes: Attributes, deadline_ms: i64) {
         let record = &mut self.records[slot];
         record.time_ms = row.time_ms();
         record.x = row.x;
         record.y = row.y;
         record.state = row.state;
-        self.set(slot, row.time_ms(), attributes);
+        self.set(slot, attributes, deadline_ms);
     }
 
-    /// Stores the attributes of a record and lowers the expiry bound of its block to this time.
+    /// Stores the attributes of a record and lowers the expiry bound of its block to its deadline.
     #[inline(always)]
-    fn set(&mut self, slot: usize, time_ms: i64, attributes: Attributes) {
-        let oldest = &mut self.oldest_ms[slot / EXPIRY_BLOCK];
-        *oldest = (*oldest).min(time_ms);
+    fn set(&mut self, slot: usize, attributes: Attributes, deadline_ms: i64) {
+        let earliest = &mut self.deadlines_ms[slot / EXPIRY_BLOCK];
+        *earliest = (*earliest).min(deadline_ms);
         if self.attributes.is_empty() && attributes != Attributes::UNKNOWN {
             self.attributes.reserve_exact(self.records.capacity());
             self.attributes.resize(self.records.len(), Attributes::UNKNOWN);

@@ -1,16 +1,17 @@
 //! Validates rows: which are refused, and why.
 //!
 //! Rows are validated one by one; a refused row does not affect the rest of its batch. A row with
-//! several faults is refused for the reason with the lowest number. [`Refusal::ObjectLimit`]
-//! depends on the state; [`super::admission`] decides it.
+//! several faults is refused for the reason with the lowest number that is found here.
+//! [`Refusal::ObjectLimit`] depends on the state; [`super::admission`] decides it.
 
 use shoal_codec::{Attributes, FixColumns, FixRow, MEASURES};
 
-use crate::layout::{NOT_FINITE_X, Refusal, TIME_ORIGIN_MS};
+use crate::layout::{NO_VALIDITY_MS, NOT_FINITE_X, Refusal, TIME_ORIGIN_MS};
 use crate::limits::{TIME_MAX_MS, TIME_MIN_MS};
 use crate::space::{QuantaRect, Space};
 
 const _: () = assert!(TIME_ORIGIN_MS == TIME_MIN_MS, "host and device refuse the same times");
+const _: () = assert!(NO_VALIDITY_MS == MEASURES.valid_ms.unknown, "both know no validity");
 
 /// Validates the rows of one cycle.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -140,6 +141,8 @@ mod tests {
             (FixRow { heading_cdeg: 35_999, ..right }, None),
             (FixRow { altitude_mm: i32::MIN + 1, ..right }, Some(Refusal::Altitude)),
             (FixRow { altitude_mm: i32::MIN + 2, ..right }, None),
+            (FixRow { valid_ms: u32::MAX - 1, ..right }, Some(Refusal::Validity)),
+            (FixRow { valid_ms: u32::MAX - 2, ..right }, None),
         ];
         for (row, refusal) in rows {
             assert_eq!(validator.validate_row(&row), refusal, "{row:?}");

@@ -32,21 +32,9 @@ pub fn supersedes(newest_ms: Option<i64>, time_ms: i64) -> bool {
     newest_ms.is_none_or(|newest_ms| time_ms >= newest_ms)
 }
 
-/// Whether a record has exceeded the TTL: its time is before `time_min_ms`, the clock less the TTL.
-#[inline(always)]
+/// The earliest clock at which a record with this deadline ([`shoal_codec::deadline_ms`]) has
+/// expired; `None` if it never does.
 #[must_use]
-pub fn is_expired(time_min_ms: i64, time_ms: i64) -> bool {
-    time_ms < time_min_ms
-}
-
-/// The least time that does not expire at a clock; `i64::MIN` without a TTL.
-#[must_use]
-pub fn time_min_ms(clock_ms: i64, ttl_ms: Option<i64>) -> i64 {
-    ttl_ms.map_or(i64::MIN, |ttl_ms| clock_ms.saturating_sub(ttl_ms))
-}
-
-/// The earliest clock at which a record of this time expires.
-#[must_use]
-pub fn expiry_ms(time_ms: i64, ttl_ms: i64) -> i64 {
-    time_ms.saturating_add(ttl_ms).saturating_add(1)
+pub fn due_ms(deadline_ms: i64) -> Option<i64> {
+    deadline_ms.checked_add(1)
 }

@@ -11,7 +11,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::{slice, thread};
 
-use shoal_codec::{FixColumns, FixRow};
+use shoal_codec::{FixColumns, FixRow, VALIDITY_UNKNOWN, deadline_ms};
 
 use super::budget::QueryBudget;
 use super::row_filter::{Everywhere, RowFilter};
@@ -28,8 +28,8 @@ use crate::version::Version;
 pub struct AsOfQuery {
     /// The moment, Unix milliseconds.
     pub time_ms: i64,
-    /// Greatest age, in milliseconds, of a fix in the state. With `None`, all partitions before the
-    /// moment may have to be read.
+    /// Greatest age, in milliseconds, of a fix in the state; its validity may be less. With `None`,
+    /// all partitions before the moment may have to be read.
     pub ttl_ms: Option<i64>,
     /// The objects; `None` for all.
     pub objects: Option<Vec<u64>>,
@@ -55,8 +55,8 @@ pub struct AsOf<F> {
     query: AsOfQuery,
     filter: F,
     budget: QueryBudget,
-    /// False to ignore removals.
-    has_removals: bool,
+    /// False to ignore what ends a record: removals and validities.
+    has_ends: bool,
     /// First object that was not answered yet; `None` at the end.
     from: Option<u64>,
     /// Most threads that read a run at the same time.
@@ -184,11 +184,11 @@ impl Part {
 }
 
 impl AsOf<Everywhere> {
-    /// The newest fix of each object in a range, removed or not.
+    /// The newest fix of each object in a range, whether its record has ended or not.
     pub(crate) fn newest_in(version: Arc<Version>, range: Partition, budget: QueryBudget) -> Self {
         let time_ms = range.end_ms() - 1;
         let query = AsOfQuery { time_ms, ttl_ms: Some(range.length_ms - 1), objects: None };
-        Self { has_removals: false, ..Self::new(version, query, Everywhere, budget) }
+        Self { has_ends: false, ..Self::new(version, query, Everywhere, budget) }
     }
 }
 
@@ -215,7 +215,7 @@ impl<F: RowFilter> AsOf<F> {
             objects.dedup();
             objects.retain(|object| !version.is_erased(*object));
         }
-        Self { version, query, filter, budget, has_removals: true, from: Some(0), threads: 1 }
+        Self { version, query, filter, budget, has_ends: true, from: Some(0), threads: 1 }
     }
 
     /// Reads a run with up to `threads` threads if many of its tiles are needed. The additional
@@ -274,7 +274,7 @@ impl<F: RowFilter> AsOf<F> {
     /// Runs with removals at or before the moment, by partition.
     fn runs_with_removals(&self) -> Vec<Arc<RunFile>> {
         let acted = |file: &&Arc<RunFile>| {
-            self.has_removals && file.entry.removed_from_ms <= self.query.time_ms
+            self.has_ends && file.entry.removed_from_ms <= self.query.time_ms
         };
         self.version.files().filter(acted).cloned().collect()
     }
@@ -497,9 +497,13 @@ impl<F: RowFilter> AsOf<F> {
 
     /// The states of a part, by object.
     fn answer(&self, part: &Part, out: &mut FixColumns) {
-        let oldest_ms = self.oldest_ms();
+        let AsOfQuery { time_ms, ttl_ms, .. } = self.query;
+        let is_live = |row: &FixRow| {
+            let valid_ms = if self.has_ends { row.valid_ms } else { VALIDITY_UNKNOWN };
+            time_ms <= deadline_ms(row.time_ms, valid_ms, ttl_ms)
+        };
         let states = part.candidates.values().filter_map(|candidate| candidate.newest);
-        let live = states.map(|(row, _)| row).filter(|row| row.time_ms >= oldest_ms);
+        let live = states.map(|(row, _)| row).filter(is_live);
         let mut rows: Vec<FixRow> = live.collect();
         rows.sort_unstable_by_key(|row| row.object);
         for row in rows {

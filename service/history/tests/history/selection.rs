@@ -48,6 +48,7 @@ impl Between {
             Column::Heading => row.heading_cdeg.into(),
             Column::Altitude => row.altitude_mm.into(),
             Column::State => row.state.into(),
+            Column::Validity => row.valid_ms.into(),
         }
     }
 }

@@ -181,9 +181,10 @@ impl World {
     fn row(&mut self, object: u64, time_ms: i64) -> FixRow {
         let mut place = |scale: i32| self.chance.below(2_000) * scale - 1_000 * scale;
         let row = FixRow::new(object, time_ms, place(900_000), place(400_000));
-        match self.below(3) {
+        match self.below(4) {
             0 => FixRow { speed_mm_s: self.below(30_000) as u32, ..row },
             1 => FixRow { state: self.below(4) as u32, ..row },
+            2 => FixRow { valid_ms: [0, 1_000, 5_000, 50_000][self.below(4)], ..row },
             _ => row,
         }
     }

@@ -24,6 +24,7 @@ pub(super) const FILTER: &[Param] = &[
     Param::new("speed_mps", Kind::Interval, "MIN,MAX in metres per second; an empty side is open"),
     Param::new("heading_deg", Kind::Interval, "MIN,MAX in degrees; with MIN > MAX through north"),
     Param::new("altitude_m", Kind::Interval, "MIN,MAX in metres; an empty side is open"),
+    Param::new("valid_s", Kind::Interval, "MIN,MAX in seconds; an empty side is open"),
     Param::new(
         "name_pattern",
         Kind::Pattern,
@@ -103,6 +104,7 @@ pub(super) fn filter(query: &Query) -> Option<v1::Filter> {
         speed_mps: interval("speed_mps"),
         heading_deg: interval("heading_deg"),
         altitude_m: interval("altitude_m"),
+        valid_s: interval("valid_s"),
         name_pattern: query.text("name_pattern").unwrap_or_default().to_owned(),
     };
     (filter != v1::Filter::default()).then_some(filter)

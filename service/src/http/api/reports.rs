@@ -31,7 +31,7 @@ pub(super) const DURABILITY: &[Param] = &[Param::new(
 pub(super) const MEASURES: &[Param] = &[Param::new(
     "drop_invalid_measures",
     Kind::Flag,
-    "True: drop a speed, heading or altitude that cannot be stored, and keep the rest of its row; \
+    "True: drop a speed, heading, altitude or validity that cannot be stored, and keep the rest of its row; \
      false, the default: refuse the row",
 )];
 
@@ -69,6 +69,7 @@ pub(super) struct DroppedCountsJson {
     speed: u64,
     heading: u64,
     altitude: u64,
+    validity: u64,
 }
 
 /// A dropped measure.
@@ -132,6 +133,7 @@ impl ReportJson {
         self.dropped.speed += dropped.speed;
         self.dropped.heading += dropped.heading;
         self.dropped.altitude += dropped.altitude;
+        self.dropped.validity += dropped.validity;
         let room = crate::limits::REFUSED_ROWS_REPORTED_MAX - self.dropped_measures.len();
         self.dropped_measures.extend(ack.dropped_measures.iter().take(room).map(|measure| {
             DroppedJson { row: row_of(measure.message, measure.row), field: measure.field.clone() }

@@ -104,6 +104,8 @@ macro_rules! measured {
             heading_deg: Option<f64>,
             /// Metres.
             altitude_m: Option<f64>,
+            /// How long the fix is valid after its time, in seconds.
+            valid_s: Option<f64>,
             /// Bit flags of the application.
             state: Option<u32>,
         }
@@ -125,6 +127,7 @@ macro_rules! measured {
                     speed_mps: self.speed_mps.map(|speed| speed as f32),
                     heading_deg: self.heading_deg.map(|heading| heading as f32),
                     altitude_m: self.altitude_m,
+                    valid_s: self.valid_s,
                     state: self.state.unwrap_or(0),
                     ..v1::Fix::default()
                 })

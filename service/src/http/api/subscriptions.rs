@@ -157,6 +157,7 @@ struct FilterJson {
     speed_mps: Option<[Option<f64>; 2]>,
     heading_deg: Option<[Option<f64>; 2]>,
     altitude_m: Option<[Option<f64>; 2]>,
+    valid_s: Option<[Option<f64>; 2]>,
     /// Of a named fleet: only names that match, as `truck-*`.
     #[serde(default)]
     #[schemars(length(max = 512))]
@@ -202,6 +203,7 @@ impl From<FilterJson> for v1::Filter {
             speed_mps: interval(filter.speed_mps),
             heading_deg: interval(filter.heading_deg),
             altitude_m: interval(filter.altitude_m),
+            valid_s: interval(filter.valid_s),
             name_pattern: filter.name_pattern,
         }
     }

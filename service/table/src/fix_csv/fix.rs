@@ -27,6 +27,8 @@ pub struct CsvRow {
     pub altitude_m: Option<f64>,
     /// State bits; 0 if the file has none.
     pub state: u32,
+    /// How long the fix is valid after its time, in seconds; `None` if the file does not say.
+    pub valid_s: Option<f64>,
 }
 
 /// One row of a file whose objects have names.

@@ -67,7 +67,8 @@ impl CsvReader {
                 header.columns.speed_unit,
                 header.columns.altitude_unit,
                 options.is_strict,
-            ),
+            )
+            .with_validities_in(header.columns.validity_unit),
             object: options.object.clone(),
             is_strict: options.is_strict,
             dropped: Vec::new(),
@@ -76,7 +77,7 @@ impl CsvReader {
         Ok(Self { file, lines, values, dropped: DroppedMeasures::default(), is_broken: false })
     }
 
-    /// Returns the next row with all its columns; the iterator omits altitude and state.
+    /// Returns the next row with all its columns; the iterator omits altitude, state and validity.
     pub fn next_row(&mut self) -> Option<Result<CsvRow, CsvError>> {
         self.next_record(|record, values| record.row(values))
     }

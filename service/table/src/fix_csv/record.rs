@@ -217,13 +217,9 @@ impl<'line> Record<'line> {
             && self.coordinate(FixField::Y, values).is_ok()
     }
 
-    /// The fix of an object, without its altitude.
+    /// The fix of an object, in a row without its state.
     #[inline]
-    fn fix_of(
-        &self,
-        object: u64,
-        values: &mut Values,
-    ) -> Result<(Fix, Option<f64>), Box<RecordFault>> {
+    fn fix_of(&self, object: u64, values: &mut Values) -> Result<CsvRow, Box<RecordFault>> {
         let time_ms = self.time_ms(values)?;
         let x = self.coordinate(FixField::X, values)?;
         let y = self.coordinate(FixField::Y, values)?;
@@ -231,13 +227,15 @@ impl<'line> Record<'line> {
             speed: self.measure(FixField::Speed, values)?,
             heading: self.measure(FixField::Heading, values)?,
             altitude: self.measure(FixField::Altitude, values)?,
+            validity: self.measure(FixField::Validity, values)?,
         };
         let Values { measures, dropped, .. } = values;
         let kept = measures.convert(read, |field, _| {
             dropped.push(Dropped { field, text: self.texts[field as usize].to_owned() });
         });
-        let RowMeasures { speed: speed_mps, heading: heading_deg, altitude } = kept;
-        Ok((Fix { object, time_ms, x, y, speed_mps, heading_deg }, altitude))
+        let RowMeasures { speed: speed_mps, heading: heading_deg, altitude, validity } = kept;
+        let fix = Fix { object, time_ms, x, y, speed_mps, heading_deg };
+        Ok(CsvRow { fix, altitude_m: altitude, state: 0, valid_s: validity })
     }
 
     /// Reads the fix of a row.
@@ -247,7 +245,7 @@ impl<'line> Record<'line> {
     #[inline]
     pub(super) fn fix(&self, values: &mut Values) -> Result<Fix, Box<RecordFault>> {
         let object = self.object(values)?;
-        self.fix_of(object, values).map(|(fix, _)| fix)
+        self.fix_of(object, values).map(|row| row.fix)
     }
 
     /// Reads a row.
@@ -276,7 +274,7 @@ impl<'line> Record<'line> {
 
     #[inline]
     fn row_of(&self, object: u64, values: &mut Values) -> Result<CsvRow, Box<RecordFault>> {
-        let (fix, altitude_m) = self.fix_of(object, values)?;
+        let row = self.fix_of(object, values)?;
         let text = self.text(FixField::State)?;
         let state = match state_bits(text) {
             Some(state) => state,
@@ -289,7 +287,7 @@ impl<'line> Record<'line> {
                 0
             }
         };
-        Ok(CsvRow { fix, altitude_m, state })
+        Ok(CsvRow { state, ..row })
     }
 }
 

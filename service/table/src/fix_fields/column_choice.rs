@@ -38,6 +38,8 @@ pub struct ColumnChoice {
     pub speed_unit: SpeedUnit,
     /// Unit of altitudes.
     pub altitude_unit: AltitudeUnit,
+    /// Unit of validities.
+    pub validity_unit: TimeUnit,
     /// True if numbers of objects are hexadecimal.
     pub is_hexadecimal: bool,
     /// The names of the columns that are not read.
@@ -89,12 +91,13 @@ fn compare(field: FixField, name: &str) -> Option<Match> {
     }
     let name = squeezed(name);
     let names = field.column_names();
-    if let Some(rank) = names.iter().position(|known| *known == name) {
+    let needs_unit = field == FixField::Validity;
+    if let Some(rank) = names.iter().position(|known| *known == name && !needs_unit) {
         return Some(Match { rank, suffix: String::new() });
     }
     let is_suffix = |suffix: &str| match field {
         FixField::Object | FixField::State => false,
-        FixField::Time => TimeUnit::of_suffix(suffix).is_some(),
+        FixField::Time | FixField::Validity => TimeUnit::of_suffix(suffix).is_some(),
         FixField::Speed => SpeedUnit::of_suffix(suffix).is_some(),
         FixField::Altitude => AltitudeUnit::of_suffix(suffix).is_some(),
         FixField::X | FixField::Y | FixField::Heading => PLAIN_SUFFIXES.contains(&suffix),
@@ -256,6 +259,8 @@ impl ColumnChoice {
                 .altitude_unit
                 .or(AltitudeUnit::of_suffix(suffix(FixField::Altitude)))
                 .unwrap_or_default(),
+            validity_unit: TimeUnit::of_suffix(suffix(FixField::Validity))
+                .unwrap_or(TimeUnit::Seconds),
             is_hexadecimal,
             date: date.map(|index| ChosenColumn { index, name: names[index].clone() }),
             columns,
@@ -313,6 +318,7 @@ impl ColumnChoice {
                 FixField::Time if !time.is_empty() => format!(" ({time})"),
                 FixField::Speed => format!(" ({})", self.speed_unit),
                 FixField::Altitude => format!(" ({})", self.altitude_unit),
+                FixField::Validity => format!(" ({})", self.validity_unit),
                 _ => String::new(),
             };
             Some(format!("{field} = {name}{detail}"))
@@ -388,6 +394,9 @@ mod tests {
                  speed = _source.gps.speed_kmh (km/h)",
             ),
             ("id,x,y,t", "object = id, time = t, x = x, y = y"),
+            ("id,x,y,t,ttl_ms", "object = id, time = t, x = x, y = y, validity = ttl_ms (ms)"),
+            ("id,x,y,t,valid_s", "object = id, time = t, x = x, y = y, validity = valid_s (s)"),
+            ("id,x,y,t,validity,valid,ttl", "object = id, time = t, x = x, y = y"),
             ("id,x,y,lon,lat,time_us", "object = id, time = time_us (us), x = lon, y = lat"),
         ] {
             assert_eq!(find(header, &FixFileOptions::default()).unwrap(), expected);
@@ -409,6 +418,12 @@ mod tests {
             columns: vec!["speed=velo_kmh".parse().unwrap(), "altitude=baro ft".parse().unwrap()],
             ..FixFileOptions::default()
         };
+        let validity = FixFileOptions {
+            columns: vec!["validity=ttl".parse().unwrap()],
+            ..FixFileOptions::default()
+        };
+        let found = find("id,t_ms,lon,lat,ttl", &validity).unwrap();
+        assert!(found.ends_with("validity = ttl (s)"), "{found}");
         let found = find("id,t_ms,lon,lat,velo_kmh,baro ft", &unit).unwrap();
         assert!(found.ends_with("speed = velo_kmh (km/h), altitude = baro ft (ft)"), "{found}");
         options.columns.push("speed=velo".parse().unwrap());

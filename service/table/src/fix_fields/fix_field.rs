@@ -22,6 +22,8 @@ pub enum FixField {
     Altitude,
     /// The state bits.
     State,
+    /// How long the fix is valid.
+    Validity,
 }
 
 /// Names of columns, from the most to the least specific: of several columns with names of one
@@ -224,11 +226,13 @@ const NAMES: [(FixField, &str, &[&str]); FixField::COUNT] = [
         ],
     ),
     (FixField::State, "state", &["state"]),
+    // A unit must follow: without one they often say something else, as whether a fix is valid.
+    (FixField::Validity, "validity", &["valid", "validfor", "validity", "ttl"]),
 ];
 
 impl FixField {
     /// Number of fields.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 9;
     /// All fields, in the order of their discriminants.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Object,
@@ -239,6 +243,7 @@ impl FixField {
         Self::Heading,
         Self::Altitude,
         Self::State,
+        Self::Validity,
     ];
 
     /// The fields that every row has.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use shoal_codec::MEASURES;
 
-use super::{AltitudeUnit, FixField, SpeedUnit, object_number};
+use super::{AltitudeUnit, FixField, SpeedUnit, TimeUnit, object_number};
 
 /// Words that mean "unknown", in lower case.
 const UNKNOWN_WORDS: [&str; 10] =
@@ -14,11 +14,12 @@ const AIS_SPEED_UNKNOWN: f64 = 102.3;
 /// "Not available" of the heading in AIS, in degrees.
 const AIS_HEADING_UNKNOWN: f64 = 511.0;
 
-/// Values that can be stored for sure, in m/s, degrees and metres: the usual ones, for which the
-/// stored value need not be computed.
+/// Values that can be stored for sure, in m/s, degrees, metres and seconds: the usual ones, for
+/// which the stored value need not be computed.
 const SPEEDS: RangeInclusive<f64> = 0.0..=10_000.0;
 const HEADINGS: RangeInclusive<f64> = 0.0..=359.0;
 const ALTITUDES: RangeInclusive<f64> = -10_000.0..=100_000.0;
+const VALIDITIES: RangeInclusive<f64> = 0.0..=4_000_000.0;
 
 /// The measures of one row in units of the file, as the file states them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,6 +30,8 @@ pub struct RowMeasures {
     pub heading: Option<f64>,
     /// Altitude.
     pub altitude: Option<f64>,
+    /// How long the fix is valid.
+    pub validity: Option<f64>,
 }
 
 /// The text of a measure is no number.
@@ -41,15 +44,22 @@ pub struct NotANumber;
 pub struct MeasureReader {
     speed_unit: SpeedUnit,
     altitude_unit: AltitudeUnit,
+    validity_unit: TimeUnit,
     is_strict: bool,
 }
 
 impl MeasureReader {
-    /// For a file with these units. `is_strict` keeps values that cannot be stored, for the server to
-    /// refuse.
+    /// For a file with these units and validities in seconds. `is_strict` keeps values that cannot
+    /// be stored, for the server to refuse.
     #[must_use]
     pub fn new(speed_unit: SpeedUnit, altitude_unit: AltitudeUnit, is_strict: bool) -> Self {
-        Self { speed_unit, altitude_unit, is_strict }
+        Self { speed_unit, altitude_unit, validity_unit: TimeUnit::Seconds, is_strict }
+    }
+
+    /// The same reader for validities in this unit.
+    #[must_use]
+    pub fn with_validities_in(self, validity_unit: TimeUnit) -> Self {
+        Self { validity_unit, ..self }
     }
 
     /// The same reader for altitudes in metres.
@@ -58,7 +68,7 @@ impl MeasureReader {
         Self { altitude_unit: AltitudeUnit::Metres, ..*self }
     }
 
-    /// Converts the measures to m/s, degrees and metres. Values that mean "not available" become
+    /// Converts the measures to m/s, degrees, metres and seconds. Values that mean "not available" become
     /// unknown, a heading of 360 becomes 0; a value that cannot be stored becomes unknown after a
     /// call of `drop` with its field and the value as the file states it.
     #[inline]
@@ -74,6 +84,7 @@ impl MeasureReader {
             !(heading.is_nan() || *heading == -1.0 || is(*heading, AIS_HEADING_UNKNOWN))
         });
         let altitude = altitude.zip(read.altitude).filter(|(_, raw)| !raw.is_nan());
+        let validity = read.validity.filter(|raw| !raw.is_nan());
         let of = &MEASURES;
         RowMeasures {
             // The protocol has speeds and headings as `f32`.
@@ -100,6 +111,14 @@ impl MeasureReader {
                         || of.altitude_mm.is_valid(of.altitude_mm.store(altitude))
                 },
                 |raw| drop(FixField::Altitude, raw),
+            ),
+            validity: self.kept(
+                validity.map(|raw| (self.validity_unit.to_s(raw), raw)),
+                |validity| {
+                    VALIDITIES.contains(&validity)
+                        || of.valid_ms.is_valid(of.valid_ms.store(validity))
+                },
+                |raw| drop(FixField::Validity, raw),
             ),
         }
     }
@@ -188,7 +207,7 @@ mod tests {
     use super::*;
 
     fn reader(speed_unit: SpeedUnit) -> MeasureReader {
-        MeasureReader { speed_unit, altitude_unit: AltitudeUnit::Feet, is_strict: false }
+        MeasureReader::new(speed_unit, AltitudeUnit::Feet, false)
     }
 
     fn convert(
@@ -197,7 +216,7 @@ mod tests {
     ) -> (RowMeasures, Vec<(FixField, f64)>) {
         let [speed, heading, altitude] = read;
         let mut dropped = Vec::new();
-        let read = RowMeasures { speed, heading, altitude };
+        let read = RowMeasures { speed, heading, altitude, validity: None };
         let kept = reader.convert(read, |field, raw| dropped.push((field, raw)));
         (kept, dropped)
     }
@@ -235,6 +254,19 @@ mod tests {
     }
 
     #[test]
+    fn validities_have_a_unit_and_are_not_negative() {
+        let reader = reader(SpeedUnit::default()).with_validities_in(TimeUnit::Milliseconds);
+        for (raw, kept) in
+            [(1_500.0, Some(1.5)), (0.0, Some(0.0)), (-1.0, None), (5e9, None), (f64::NAN, None)]
+        {
+            let (mut dropped, read) =
+                (0, RowMeasures { validity: Some(raw), ..Default::default() });
+            assert_eq!(reader.convert(read, |_, _| dropped += 1).validity, kept, "{raw}");
+            assert_eq!(dropped, u32::from(kept.is_none() && !raw.is_nan()), "{raw}");
+        }
+    }
+
+    #[test]
     fn usual_values_can_be_stored() {
         let of = &MEASURES;
         for speed in [*SPEEDS.start(), *SPEEDS.end()] {
@@ -245,6 +277,9 @@ mod tests {
         }
         for altitude in [*ALTITUDES.start(), *ALTITUDES.end()] {
             assert!(of.altitude_mm.is_valid(of.altitude_mm.store(altitude)));
+        }
+        for validity in [*VALIDITIES.start(), *VALIDITIES.end()] {
+            assert!(of.valid_ms.is_valid(of.valid_ms.store(validity)));
         }
     }
 

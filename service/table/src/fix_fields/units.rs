@@ -181,6 +181,12 @@ impl TimeUnit {
         (-9.2e18..9.2e18).contains(&time_ms).then_some(time_ms as i64)
     }
 
+    /// A length of time in this unit as seconds.
+    #[must_use]
+    pub fn to_s(self, length: f64) -> f64 {
+        length / self.per_s() as f64
+    }
+
     /// The unit as a word: `seconds`.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -206,6 +206,7 @@ impl TrackRows {
             heading: text_value(point.course.as_ref()),
             altitude: text_value(point.ele.as_ref()),
             state: None,
+            validity: None,
         };
         self.builder.fix(values, point.line, ids).map_err(|mut fault| {
             if fault.field == FixField::Object && object.is_some() {

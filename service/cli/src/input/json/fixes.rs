@@ -188,6 +188,7 @@ impl JsonRows {
             heading: value(FixField::Heading),
             altitude: value(FixField::Altitude),
             state: value(FixField::State),
+            validity: value(FixField::Validity),
         };
         builder.fix(values, line, ids)
     }

@@ -251,6 +251,7 @@ impl NmeaRows {
             heading: position.course_deg.map(Value::Real),
             altitude: position.altitude_m.map(Value::Real),
             state: None,
+            validity: None,
         };
         self.builder.fix(row, payload.line, ids)
     }
@@ -307,6 +308,7 @@ impl NmeaRows {
                 heading: moment.course_deg.map(Value::Real),
                 altitude: moment.altitude_m.map(Value::Real),
                 state: None,
+                validity: None,
             };
             self.builder.fix(row, moment.line, ids)
         });

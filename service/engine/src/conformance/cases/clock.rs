@@ -188,6 +188,44 @@ pub fn records_expire_beyond_their_ttl(make: Make) {
     assert_eq!(trial.ids(QueryKind::Get(vec![4])), [4]);
 }
 
+/// A record expires when its age exceeds its own validity or the TTL, whichever is less.
+pub fn records_expire_beyond_their_validity(make: Make) {
+    let valid = |object, time_ms, valid_ms| FixRow { valid_ms, ..fix(object, time_ms, 1, 1) };
+    for ttl_ms in [None, Some(1_000)] {
+        let mut trial = trial(make, Clock::System, ttl_ms);
+        trial.system_ms = START_MS;
+        let rows = [valid(1, 0, 10), valid(2, 5, 10), fix(3, 0, 1, 1), valid(4, 0, u32::MAX - 2)];
+        trial.send_one(fixes(&rows));
+        let due_ms = trial.backend().due_ms();
+        assert!(due_ms.is_some_and(|due_ms| due_ms <= START_MS + 11), "due {due_ms:?}");
+        let of_the_ttl = if ttl_ms.is_some() { 2 } else { 0 };
+        for (after_ms, expired) in
+            [(10, 0), (11, 1), (15, 0), (16, 1), (1_000, 0), (1_001, of_the_ttl), (9_999, 0)]
+        {
+            trial.system_ms = START_MS + after_ms;
+            trial.submit(Vec::new(), Vec::new());
+            assert_eq!(trial.wait(0).expired, expired, "after {after_ms} ms, TTL {ttl_ms:?}");
+        }
+        // The newest fix alone decides: a late one with a longer validity does not, and one
+        // without a validity has none, whatever the fix before it had.
+        let outcomes = trial.send(vec![
+            fixes(&[valid(5, 9_999, 5), valid(6, 9_999, 5), valid(7, 9_999, 0)]),
+            fixes(&[valid(5, 9_998, 60_000)]),
+        ]);
+        assert_eq!((outcomes[0].applied, outcomes[1].superseded), (3, 1));
+        trial.system_ms = START_MS + 10_004;
+        trial.send_one(fixes(&[fix(6, 9_999, 1, 1)]));
+        assert_eq!(trial.ids(QueryKind::Get(vec![5, 6, 7])), [5, 6]);
+        trial.system_ms = START_MS + 10_005;
+        assert_eq!(trial.ids(QueryKind::Get(vec![5, 6, 7])), [6]);
+        // One that had ended on arrival leaves nothing, and ends the record before it.
+        let outcome = trial.send_one(fixes(&[valid(6, 10_000, 4), valid(8, 10_000, 5)]));
+        assert_eq!((outcome.applied, outcome.expired), (1, 1));
+        assert_eq!(trial.ids(QueryKind::Get(vec![5, 6, 7, 8])), [8]);
+        trial.export();
+    }
+}
+
 /// A row that is too old on arrival is counted as expired, and leaves nothing.
 pub fn old_rows_expire_on_arrival(make: Make) {
     let mut trial = trial(make, Clock::Event, Some(100));

@@ -6,14 +6,14 @@
 use super::*;
 
 use Refusal::{
-    Altitude, Heading, NotFinite, Object, OutsideSpace, Speed, TimeTooEarly, TimeTooLate,
+    Altitude, Heading, NotFinite, Object, OutsideSpace, Speed, TimeTooEarly, TimeTooLate, Validity,
 };
 
 /// Changes a valid row; takes the latest accepted time.
 type Change = fn(&mut FixRow, i64);
 
 /// Changes that each make one fault, with its reason, and changes to the limit that are valid.
-const CHANGES: [(Option<Refusal>, Change); 21] = [
+const CHANGES: [(Option<Refusal>, Change); 24] = [
     (None, |_, _| {}),
     (Some(Object), |row, _| row.object = u64::MAX),
     (Some(NotFinite), |row, _| row.x = NOT_FINITE_X),
@@ -35,6 +35,9 @@ const CHANGES: [(Option<Refusal>, Change); 21] = [
     (None, |row, _| row.heading_cdeg = 35_999),
     (Some(Altitude), |row, _| row.altitude_mm = i32::MIN + 1),
     (None, |row, _| row.altitude_mm = i32::MIN + 2),
+    (Some(Validity), |row, _| row.valid_ms = u32::MAX - 1),
+    (None, |row, _| row.valid_ms = u32::MAX - 2),
+    (None, |row, _| (row.time_ms, row.valid_ms) = (START_MS, 0)),
 ];
 
 /// A row for each of the changes, each of an object of its own.
@@ -58,8 +61,8 @@ pub fn every_reason_is_reported_by_row(make: Make) {
         .filter_map(|(row, (_, refusal))| refusal.map(|refusal| (row, refusal)))
         .collect();
     assert_eq!(outcome.refused, expected);
-    assert_eq!(outcome.applied, 8);
-    assert_eq!(trial.model().records().len(), 8);
+    assert_eq!((outcome.applied, outcome.expired), (9, 1));
+    assert_eq!(trial.model().records().len(), 9);
     trial.export();
 }
 
@@ -70,7 +73,8 @@ pub fn the_first_fault_is_named(make: Make) {
     row.speed_mm_s = u32::MAX - 1;
     row.heading_cdeg = u16::MAX - 1;
     row.altitude_mm = i32::MIN + 1;
-    let repairs: [fn(&mut FixRow); 7] = [
+    row.valid_ms = u32::MAX - 1;
+    let repairs: [fn(&mut FixRow); 8] = [
         |row| row.object = 1,
         |row| row.x = 5,
         |row| row.y = 5,
@@ -78,6 +82,7 @@ pub fn the_first_fault_is_named(make: Make) {
         |row| row.time_ms = START_MS,
         |row| row.speed_mm_s = 0,
         |row| row.heading_cdeg = 0,
+        |row| row.altitude_mm = 0,
     ];
     let mut rows = vec![row];
     for repair in repairs {
@@ -86,7 +91,8 @@ pub fn the_first_fault_is_named(make: Make) {
     }
     let refused = trial.send_one(fixes(&rows)).refused;
     let reasons: Vec<Refusal> = refused.iter().map(|(_, reason)| *reason).collect();
-    assert_eq!(reasons, Refusal::ALL[..8]);
+    assert_eq!(reasons[..8], Refusal::ALL[..8]);
+    assert_eq!(reasons[8..], [Validity]);
 }
 
 /// The reasons of a row that is refused do not depend on the request around it.
