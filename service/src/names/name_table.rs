@@ -22,9 +22,9 @@ use super::name_texts::{GROUP_NUMBERS, NameTexts};
 /// wait for the log, each with a row.
 const TERM_NUMBERS_MIN: u64 = 1 << 30;
 
-/// A term skips up to this many more groups of numbers, by its own number, which is random: of two
-/// servers that begin different terms after the same names, none gives a number that the other has
-/// given.
+/// A term skips up to this many more groups of numbers, by its own number, which is random. So a
+/// server that begins a term after the same names as another one does not give its numbers, unless
+/// both terms begin in one of the few groups that a term fills.
 const TERM_GROUPS: u64 = 1 << 25;
 
 /// The greatest number of a name.
