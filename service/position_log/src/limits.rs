@@ -7,6 +7,8 @@ pub const PAGE_BYTES: usize = 4096;
 pub const SECTOR_BYTES: usize = 512;
 /// Default bytes of a segment. This size makes rotations rare and recycling fast.
 pub const SEGMENT_BYTES_DEFAULT: u64 = 64 << 20;
+/// Bytes of the first segment of a log: a log with few cycles takes little of the disk.
+pub const SEGMENT_BYTES_FIRST: u64 = 256 << 10;
 /// Least bytes of a segment: header, a start mark, one small group and a seal.
 pub const SEGMENT_BYTES_MIN: u64 = 4 * PAGE_BYTES as u64;
 /// Most bytes of a segment, even if it holds a single large group.

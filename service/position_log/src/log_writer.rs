@@ -13,7 +13,8 @@ use crate::fleet_identity::FleetIdentity;
 use crate::frame::{FrameHeader, FrameKind};
 use crate::group::Group;
 use crate::limits::{
-    PAGE_BYTES, RESERVE_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
+    PAGE_BYTES, RESERVE_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_FIRST,
+    SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
 };
 use crate::log_bounds::LogBounds;
 use crate::position::{Position, SegmentInfo};
@@ -30,7 +31,8 @@ use crate::storage::{Storage, StorageFile};
 pub struct LogOptions {
     /// The fleet.
     pub fleet: FleetIdentity,
-    /// Bytes of a new segment, whole pages.
+    /// Bytes of a segment, whole pages. The first segments of a log are smaller: each is twice as
+    /// large as the one before it.
     pub segment_bytes: u64,
     /// Bytes of the disk that the log leaves free; only start and clean marks may use them.
     pub reserve_bytes: u64,
@@ -48,6 +50,12 @@ impl LogOptions {
             reserve_bytes: RESERVE_BYTES_DEFAULT,
             seed,
         }
+    }
+
+    /// Bytes of the segment that follows one of `bytes`; 0 before the first.
+    fn bytes_after(&self, bytes: u64) -> u64 {
+        let first = SEGMENT_BYTES_FIRST.min(self.segment_bytes);
+        bytes.saturating_mul(2).clamp(first, self.segment_bytes)
     }
 
     fn check(&self) -> Result<(), LogError> {
@@ -135,7 +143,8 @@ impl LogWriter {
             return Err(LogError::Input(format!("epoch {epoch} is before the log's end, {end}")));
         }
         let term = if epoch == end { recovered.next_term(fresh_term) } else { fresh_term };
-        let mut pool = SegmentPool::open(storage, folder, options.segment_bytes)?;
+        let next = options.bytes_after(recovered.segment.as_ref().map_or(0, |last| last.bytes));
+        let mut pool = SegmentPool::open(storage, folder, options.segment_bytes, next)?;
         let (segment, file, cursor, segments) = match recovered.segment.clone() {
             None => {
                 let segment = first_segment(&options, epoch, term);
@@ -237,8 +246,8 @@ impl LogWriter {
     /// As [`Self::write`].
     pub fn seal(&mut self) -> Result<Position, LogError> {
         self.check_running()?;
-        let (bytes, reserve_bytes) = (self.options.segment_bytes, self.options.reserve_bytes);
-        let result = self.rotate(bytes, reserve_bytes).map(|()| self.synced);
+        let result = self.rotate(self.next_bytes(), self.options.reserve_bytes);
+        let result = result.map(|()| self.synced);
         self.finish(result)
     }
 
@@ -350,13 +359,18 @@ impl LogWriter {
     /// Returns the work that prepares the next segment, `None` if one is ready. Run it on another
     /// thread, so that the writer does not wait for it.
     pub fn spare_job(&mut self) -> Option<SpareJob> {
-        let (bytes, reserve_bytes) = (self.options.segment_bytes, self.options.reserve_bytes);
-        (!self.pool.has_spare()).then(|| self.pool.job(bytes, reserve_bytes))
+        let (bytes, reserve_bytes) = (self.next_bytes(), self.options.reserve_bytes);
+        (!self.pool.has_spare(bytes)).then(|| self.pool.job(bytes, reserve_bytes))
     }
 
-    /// Adds a prepared segment that [`SpareJob::run`] returned.
+    /// Adds a prepared segment that [`SpareJob::run`] returned. It is removed if the log has grown
+    /// meanwhile, so that the next segment is larger.
     pub fn add_spare(&mut self, spare: Spare) {
-        self.pool.add(spare);
+        if spare.bytes < self.next_bytes() {
+            self.pool.discard(&spare);
+        } else {
+            self.pool.add(spare);
+        }
     }
 
     /// The position up to which the log is written.
@@ -417,9 +431,14 @@ impl LogWriter {
         if self.cursor.offset + needed_bytes <= self.segment.bytes {
             return Ok(());
         }
-        // A frame larger than an ordinary segment gets a segment that fits it.
-        let bytes = self.options.segment_bytes.max(needed_bytes + PAGE_BYTES as u64);
+        // A frame larger than the segment would be gets a segment that fits it.
+        let bytes = self.next_bytes().max(needed_bytes + PAGE_BYTES as u64);
         self.rotate(bytes, reserve_bytes)
+    }
+
+    /// Bytes of the next segment, if its first frame fits it.
+    fn next_bytes(&self) -> u64 {
+        self.options.bytes_after(self.segment.bytes)
     }
 
     /// Seals the segment and begins the next. LOG.md, section 7.3, argues the order.
@@ -505,7 +524,7 @@ impl LogWriter {
 fn first_segment(options: &LogOptions, epoch: u64, term: u64) -> SegmentHeader {
     SegmentHeader {
         number: 1,
-        bytes: options.segment_bytes,
+        bytes: options.bytes_after(0),
         salt: salt(options.seed, 1),
         first_sequence: 1,
         synced_sequence: 0,

@@ -54,7 +54,8 @@ pub fn repair(
     let fleet = Some(options.fleet.clone());
     let read = ReadOptions { fleet, after_epoch: checkpoint_epoch, mode: ReadMode::Repair };
     let mut recovered = LogReader::open(storage.clone(), folder, read)?.finish()?;
-    let pool = SegmentPool::open(storage.clone(), folder, options.segment_bytes)?;
+    let bytes = options.segment_bytes;
+    let pool = SegmentPool::open(storage.clone(), folder, bytes, bytes)?;
     let mut set_aside = Vec::new();
     // In descending order, so that a crash leaves no hole.
     while let Some(number) = recovered.orphan_segments.pop() {

@@ -28,12 +28,13 @@ pub(crate) struct SegmentPool {
 }
 
 impl SegmentPool {
-    /// Opens the folder. Keeps the spares of an earlier run that have the ordinary size, at most
-    /// [`SPARES_MAX`], and removes all other prepared files.
+    /// Opens the folder. Keeps the spares of an earlier run that have the size of the next segment,
+    /// at most [`SPARES_MAX`], and removes all other prepared files.
     pub(crate) fn open(
         storage: Arc<dyn Storage>,
         folder: &str,
         segment_bytes: u64,
+        next_bytes: u64,
     ) -> Result<Self, LogError> {
         let display = storage.display(folder);
         let failed = |operation| LogError::storage(operation, display.clone());
@@ -52,8 +53,8 @@ impl SegmentPool {
             let path = file.path(folder);
             let is_spare = matches!(file, LogFile::Spare(_)) && pool.spares.len() < SPARES_MAX;
             let length = || pool.storage.open(&path).and_then(|file| file.length());
-            if is_spare && length().map_err(failed("open a spare in"))? == segment_bytes {
-                pool.spares.push(Spare { number, bytes: segment_bytes });
+            if is_spare && length().map_err(failed("open a spare in"))? == next_bytes {
+                pool.spares.push(Spare { number, bytes: next_bytes });
             } else {
                 pool.storage.remove(&path).map_err(failed("remove a spare from"))?;
             }
@@ -62,9 +63,14 @@ impl SegmentPool {
         Ok(pool)
     }
 
-    /// Whether a prepared file of the ordinary size is ready.
-    pub(crate) fn has_spare(&self) -> bool {
-        self.spares.iter().any(|spare| spare.bytes == self.segment_bytes)
+    /// Whether a prepared file of this size is ready.
+    pub(crate) fn has_spare(&self, bytes: u64) -> bool {
+        self.spares.iter().any(|spare| spare.bytes == bytes)
+    }
+
+    /// Removes the file of a spare. Errors are ignored: the next writer removes the file.
+    pub(crate) fn discard(&self, spare: &Spare) {
+        let _ = self.storage.remove(&LogFile::Spare(spare.number).path(&self.folder));
     }
 
     pub(crate) fn add(&mut self, spare: Spare) {
@@ -85,7 +91,7 @@ impl SegmentPool {
 
     /// Ensures that a prepared file of this size exists. An error leaves the log unchanged.
     pub(crate) fn ensure(&mut self, bytes: u64, reserve_bytes: u64) -> Result<(), LogError> {
-        if !self.spares.iter().any(|spare| spare.bytes == bytes) {
+        if !self.has_spare(bytes) {
             let spare = self.job(bytes, reserve_bytes).run()?;
             self.spares.push(spare);
         }

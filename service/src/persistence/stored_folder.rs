@@ -200,8 +200,7 @@ impl StoredFleet {
     pub fn repair(&self, checkpoint_epoch: u64) -> Result<RepairReport, ServiceError> {
         let (folder, identity) = (self.folder.log(), self.identity().clone());
         let mut options = LogOptions::new(identity, random()?);
-        // The least size is the one that the server uses: only a segment with a large group is
-        // larger.
+        // If a segment is needed, it is as small as the others: the disk may be full.
         let segments = list_segments(self.folder.storage.clone(), &folder)?;
         let bytes = segments.iter().filter_map(|entry| Some(entry.header.as_ref().ok()?.bytes));
         options.segment_bytes = bytes.min().unwrap_or(options.segment_bytes);

@@ -1,8 +1,10 @@
 //! Reads a log while a writer is active, as a follower does; and groups larger than a segment.
 
+use std::sync::Arc;
+
 use shoal_position_log::{
     CycleSource, Group, LogReader, LoggedCycle, Position, ReadMode, ReadOptions, RequestBody,
-    Retention,
+    Retention, SimulatedDisk, Storage, create_log,
 };
 use shoal_testkit::Random;
 
@@ -124,4 +126,42 @@ fn a_group_larger_than_a_segment_gets_its_own() {
     // Only segments of the usual size are recycled.
     log.retire(u64::MAX, &Retention::default(), 0).unwrap();
     assert!(log.bytes() <= 32 << 10);
+}
+
+#[test]
+fn segments_grow_with_the_log() {
+    const LARGEST: u64 = 2 << 20;
+    let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
+    create_log(&*storage, LOG).unwrap();
+    let (mut group, mut epoch, mut sizes) = (Group::new(), 0, Vec::new());
+    for life in 0..4 {
+        let mut log = open(&storage, options(LARGEST), life).unwrap();
+        // The next segment is ready, and none is prepared in vain.
+        let ready = log.spare_job().map(|job| job.run().unwrap());
+        let mut late = None;
+        for _ in 0..30 {
+            epoch += 1;
+            let body = OwnedBody::Block(vec![epoch as u8; 60_000]);
+            let header = cycle(&mut Random::new(1), epoch, 2).header;
+            let requests = vec![OwnedRequest { body, batch: None }];
+            OwnedCycle { header, requests, outcome: None, names: None }.append_to(&mut group);
+            log.write(&mut group).unwrap();
+            if let Some(job) = log.spare_job().filter(|_| late.is_none() && life == 1) {
+                late = Some(job.run().unwrap());
+            }
+        }
+        ready.into_iter().chain(late).for_each(|spare| log.add_spare(spare));
+        sizes = log.segments().map(|segment| segment.bytes).collect();
+        log.sync().unwrap();
+        log.close().unwrap();
+    }
+    let expected: Vec<u64> =
+        (0..).map(|step| (256_u64 << 10 << step.min(3)).min(LARGEST)).take(sizes.len()).collect();
+    assert_eq!(sizes, expected);
+    assert!(sizes.len() >= 6, "{sizes:?}");
+    let mut read = 0;
+    recover(&storage, 0, |_| read += 1).unwrap();
+    assert_eq!(read, epoch);
+    let spares = storage.list(LOG).unwrap().iter().filter(|name| name.contains("spare")).count();
+    assert!(spares <= 1, "{spares} spares");
 }
