@@ -70,7 +70,7 @@ pub const REFUSED_ROWS_REPORTED_MAX: usize = 256;
 /// Failed messages listed in an acknowledgement.
 pub const FAILED_MESSAGES_TOLD_MAX: usize = 256;
 /// Bytes of a token.
-pub const TOKEN_BYTES_MAX: usize = 1024;
+pub const TOKEN_BYTES_MAX: usize = 16 << 10;
 /// Maximum number of fleets in a page of a listing, if the request sets no page size.
 pub const FLEET_PAGE_DEFAULT: usize = 100;
 /// Maximum page size of a listing of fleets.
@@ -82,7 +82,7 @@ pub const NAME_PAGE_MAX: usize = 2_000;
 /// Numbers that one request translates to names: a megabyte of the longest names.
 pub const NAMES_ASKED_MAX: usize = 4_000;
 /// Most that `fleets_max` may be: a token holds one epoch of each fleet.
-pub const FLEETS_MAX: usize = 63;
+pub const FLEETS_MAX: usize = 1_023;
 /// Messages of this many bytes and more are charged to the message budget; smaller ones fit the
 /// windows of HTTP/2 flow control, which are bounded already.
 pub const BUDGETED_MESSAGE_BYTES_MIN: usize = 64 << 10;
@@ -465,7 +465,7 @@ server_limits! {
     /// Report, batch and subscribe streams, server-wide.
     streams_max: usize = 4096, 1..=1 << 20;
     /// Fleets.
-    fleets_max: usize = 32, 1..=FLEETS_MAX as u64;
+    fleets_max: usize = 1_000, 1..=FLEETS_MAX as u64;
     /// Objects of a fleet that is created without a limit.
     fleet_objects_max: u64 = 100_000_000, 1..=shoal_engine::limits::OBJECTS_MAX;
     /// Producers whose numbers are remembered, per fleet: some 300 bytes each.

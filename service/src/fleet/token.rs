@@ -1,7 +1,7 @@
 //! Tokens: the epochs that must be visible to a later query.
 //!
 //! A version byte, then term and epoch of each fleet that the token covers, little-endian, 16 bytes
-//! each, at most 1 KiB in all; opaque to clients. Terms are random, so a token of an earlier run
+//! each, at most 16 KiB in all; opaque to clients. Terms are random, so a token of an earlier run
 //! never matches; it is refused at once.
 
 use crate::error::ServiceError;
@@ -101,9 +101,10 @@ mod tests {
         assert_eq!(Token::parse(&token.to_bytes()).unwrap(), token);
         assert_eq!((token.epoch_of(7), token.epoch_of(9)), (Some(3), Some(1)));
         assert_eq!(token.epoch_of(8), None);
-        for term in 0..200 {
+        for term in 0..1_100 {
             token.add(term + 100, 1);
         }
+        assert_eq!((token.epoch_of(150), token.epoch_of(1_199)), (None, Some(1)));
         assert!(token.to_bytes().len() <= TOKEN_BYTES_MAX);
         assert_eq!(Token::parse(&token.to_bytes()).unwrap(), token);
         assert!(Token::default().to_bytes().is_empty());
@@ -118,6 +119,6 @@ mod tests {
         let mut other = good;
         other[0] = 2;
         assert!(Token::parse(&other).is_err());
-        assert!(Token::parse(&vec![1; 1 + 16 * 64]).is_err());
+        assert!(Token::parse(&vec![1; 1 + 16 * 1_024]).is_err());
     }
 }

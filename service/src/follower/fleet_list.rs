@@ -21,7 +21,7 @@ use super::leader_link::LeaderLink;
 use crate::cycle::FleetName;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, Registry};
-use crate::limits::{FOLLOW_LIST_MS, FOLLOW_RECORD_MS, FOLLOW_RETRY_MS};
+use crate::limits::{FOLLOW_LIST_MS, FOLLOW_RECORD_MS, FOLLOW_RETRY_MS, FOLLOW_STREAMS_MAX};
 use crate::persistence::recorded_spec;
 use crate::threads::blocking;
 
@@ -54,15 +54,24 @@ struct FleetList {
     /// Name of this server for the leader: its address, and the number of its data folder, because
     /// servers on different machines may listen at the same local address.
     follower: Arc<str>,
-    /// The connection that all streams share; `None` after it failed.
+    /// The first connection; `None` after it failed.
     client: Option<Client>,
-    /// Publishes the newest connection. Streams that begin again use it.
-    newest: Option<watch::Sender<Client>>,
+    /// Publish the newest connections, of which each carries some of the streams. Streams that begin
+    /// again use them.
+    newest: Vec<watch::Sender<Client>>,
     /// When the age of the copies was last recorded on disk.
     recorded: Option<Instant>,
-    /// Identity and stream by name.
-    streams: BTreeMap<FleetName, (u128, AbortHandle)>,
+    streams: BTreeMap<FleetName, CopyStream>,
     tasks: JoinSet<()>,
+}
+
+/// The stream of one copy.
+struct CopyStream {
+    /// The identity of the fleet.
+    id: u128,
+    task: AbortHandle,
+    /// The index of its connection.
+    connection: usize,
 }
 
 /// Follows a leader until `stop`. `copied` becomes true once there is a copy of each fleet.
@@ -75,7 +84,7 @@ pub(super) async fn follow(
     mut stop: watch::Receiver<bool>,
 ) {
     let (streams, tasks) = Default::default();
-    let (client, newest, recorded) = (None, None, None);
+    let (client, newest, recorded) = (None, Vec::new(), None);
     let follower = String::new().into();
     let mut list =
         FleetList { registry, leader, link, follower, client, newest, recorded, streams, tasks };
@@ -130,11 +139,16 @@ impl FleetList {
             None => self.link.connect(&self.leader).await?,
         };
         if self.client.is_none() {
-            self.client = Some(client.clone());
-            match &self.newest {
-                Some(newest) => drop(newest.send_replace(client.clone())),
-                None => self.newest = Some(watch::Sender::new(client.clone())),
+            match self.newest.split_first() {
+                Some((first, others)) => {
+                    first.send_replace(client.clone());
+                    for other in others {
+                        other.send_replace(self.link.connect(&self.leader).await?);
+                    }
+                }
+                None => self.newest.push(watch::Sender::new(client.clone())),
             }
+            self.client = Some(client.clone());
         }
         let mut service = client.log_service();
         let call = service.describe_logs(v1::DescribeLogsRequest {});
@@ -147,9 +161,6 @@ impl FleetList {
 
     async fn apply(&mut self, answer: v1::DescribeLogsResponse) -> Result<(), Problem> {
         let failed = |error: ServiceError| error.to_string();
-        let Some(newest) = self.newest.as_ref().map(watch::Sender::subscribe) else {
-            return Ok(());
-        };
         let mut fleets = BTreeMap::new();
         for log in answer.logs {
             let fleet = copied(&log).map_err(failed)?;
@@ -189,24 +200,36 @@ impl FleetList {
             let changed = blocking(move || data.change_role(|role| role.leader_id = leader_id));
             changed.await.map_err(failed)?;
         }
-        self.streams.retain(|name, (id, stream)| {
+        self.streams.retain(|name, CopyStream { id, task, .. }| {
             let is_kept = fleets.get(name).is_some_and(|fleet| fleet.id == *id);
             if !is_kept {
                 self.registry.set_copying(name, false);
-                stream.abort();
+                task.abort();
             }
-            is_kept && !stream.is_finished()
+            is_kept && !task.is_finished()
         });
         while self.tasks.try_join_next().is_some() {}
         for (name, fleet) in fleets {
             if !self.streams.contains_key(&name) {
-                let id = fleet.id;
-                let registry = self.registry.clone();
-                let task = copy(registry, newest.clone(), fleet, self.follower.clone());
-                self.streams.insert(name, (id, self.tasks.spawn(task)));
+                let (id, connection) = (fleet.id, self.connection().await?);
+                let (registry, newest) = (self.registry.clone(), &self.newest[connection]);
+                let task = copy(registry, newest.subscribe(), fleet, self.follower.clone());
+                let task = self.tasks.spawn(task);
+                self.streams.insert(name, CopyStream { id, task, connection });
             }
         }
         Ok(())
+    }
+
+    /// The index of a connection with room for a stream; connects if there is none.
+    async fn connection(&mut self) -> Result<usize, Problem> {
+        let mut streams = vec![0; self.newest.len()];
+        self.streams.values().for_each(|stream| streams[stream.connection] += 1);
+        if let Some(free) = streams.iter().position(|count| *count < FOLLOW_STREAMS_MAX) {
+            return Ok(free);
+        }
+        self.newest.push(watch::Sender::new(self.link.connect(&self.leader).await?));
+        Ok(streams.len())
     }
 }
 

@@ -20,6 +20,9 @@ pub const FOLLOW_PROGRESS_MS: u64 = 100;
 pub const FOLLOW_SILENCE_MS: u64 = 5_000;
 /// Delay before a follower connects again: doubled from the first to the second after each failure.
 pub const FOLLOW_RETRY_MS: (u64, u64) = (50, 1_000);
+/// Fleets that a follower copies over one connection: a copy takes two calls at a time, and a server
+/// limits the calls on a connection (`connection_calls_max`).
+pub const FOLLOW_STREAMS_MAX: usize = 100;
 /// Interval at which a follower asks its leader for the list of fleets.
 pub const FOLLOW_LIST_MS: u64 = 500;
 /// Interval at which a follower remembers how current its copies are.
