@@ -199,7 +199,7 @@ impl LogWriter {
 
     fn write_group(&mut self, group: &mut Group) -> Result<Position, LogError> {
         let bytes = group.frame_bytes() as u64;
-        self.ensure_capacity(bytes, self.options.reserve_bytes)?;
+        self.ensure_capacity(bytes, self.next_bytes(), self.options.reserve_bytes)?;
         let mut header = self.next_header();
         group.describe(&mut header);
         let (frame, crc) = group.seal(&header);
@@ -246,7 +246,9 @@ impl LogWriter {
     /// As [`Self::write`].
     pub fn seal(&mut self) -> Result<Position, LogError> {
         self.check_running()?;
-        let result = self.rotate(self.next_bytes(), self.options.reserve_bytes);
+        // A segment that is sealed early need not be followed by a larger one.
+        let bytes = self.segment.bytes.min(self.options.segment_bytes);
+        let result = self.rotate(bytes, self.options.reserve_bytes);
         let result = result.map(|()| self.synced);
         self.finish(result)
     }
@@ -366,11 +368,8 @@ impl LogWriter {
     /// Adds a prepared segment that [`SpareJob::run`] returned. It is removed if the log has grown
     /// meanwhile, so that the next segment is larger.
     pub fn add_spare(&mut self, spare: Spare) {
-        if spare.bytes < self.next_bytes() {
-            self.pool.discard(&spare);
-        } else {
-            self.pool.add(spare);
-        }
+        self.pool.add(spare);
+        self.pool.discard_below(self.next_bytes());
     }
 
     /// The position up to which the log is written.
@@ -425,15 +424,19 @@ impl LogWriter {
         result
     }
 
-    /// Rotates to a new segment unless a frame of this size and a seal fit the current one.
-    fn ensure_capacity(&mut self, frame_bytes: u64, reserve_bytes: u64) -> Result<(), LogError> {
+    /// Rotates to a new segment unless a frame of this size and a seal fit the current one. The new
+    /// segment has `bytes`, or more if the frame is larger.
+    fn ensure_capacity(
+        &mut self,
+        frame_bytes: u64,
+        bytes: u64,
+        reserve_bytes: u64,
+    ) -> Result<(), LogError> {
         let needed_bytes = frame_bytes + PAGE_BYTES as u64;
         if self.cursor.offset + needed_bytes <= self.segment.bytes {
             return Ok(());
         }
-        // A frame larger than the segment would be gets a segment that fits it.
-        let bytes = self.next_bytes().max(needed_bytes + PAGE_BYTES as u64);
-        self.rotate(bytes, reserve_bytes)
+        self.rotate(bytes.max(needed_bytes + PAGE_BYTES as u64), reserve_bytes)
     }
 
     /// Bytes of the next segment, if its first frame fits it.
@@ -469,6 +472,7 @@ impl LogWriter {
         self.cursor.offset = PAGE_BYTES as u64;
         self.segments.push_back(SegmentInfo::of(&next));
         (self.file, self.segment) = (file, next);
+        self.pool.discard_below(self.next_bytes());
         self.synced = self.written();
         Ok(())
     }
@@ -493,7 +497,8 @@ impl LogWriter {
     }
 
     fn write_mark(&mut self, kind: FrameKind, epoch: u64, term: u64) -> Result<(), LogError> {
-        self.ensure_capacity(PAGE_BYTES as u64, 0)?;
+        // Marks may use the reserve of the disk, so they take little of it.
+        self.ensure_capacity(PAGE_BYTES as u64, self.options.bytes_after(0), 0)?;
         let next = self.next_header();
         let (kind_number, epoch_first, epoch_last) = (kind as u16, epoch, epoch);
         let header = FrameHeader { kind: kind_number, term, epoch_first, epoch_last, ..next };

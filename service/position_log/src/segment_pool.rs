@@ -68,9 +68,17 @@ impl SegmentPool {
         self.spares.iter().any(|spare| spare.bytes == bytes)
     }
 
-    /// Removes the file of a spare. Errors are ignored: the next writer removes the file.
-    pub(crate) fn discard(&self, spare: &Spare) {
-        let _ = self.storage.remove(&LogFile::Spare(spare.number).path(&self.folder));
+    /// Removes the spares that are smaller than the segments to come. Errors are ignored: the next
+    /// writer removes the files.
+    pub(crate) fn discard_below(&mut self, bytes: u64) {
+        let (storage, folder) = (&self.storage, &self.folder);
+        self.spares.retain(|spare| {
+            let is_kept = spare.bytes >= bytes;
+            if !is_kept {
+                let _ = storage.remove(&LogFile::Spare(spare.number).path(folder));
+            }
+            is_kept
+        });
     }
 
     pub(crate) fn add(&mut self, spare: Spare) {

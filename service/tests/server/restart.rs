@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use shoal_codec::{Aim, BlockCodec as _, CpuCodec, FixColumns, FixRow};
 use shoal_engine::{Clock, Space};
-use shoal_position_log::SimulatedDisk;
+use shoal_position_log::{SimulatedDisk, Storage, list_segments};
 use shoal_proto::v1;
 use shoal_service::cycle::WallClock;
 use shoal_service::persistence::DataFolder;
@@ -182,7 +182,6 @@ async fn a_log_of_fewer_bytes_recovers_the_same_state() {
     let mut states = Vec::new();
     for aim in Aim::ALL {
         let disk = SimulatedDisk::new(4);
-        // One segment, so that the log's end is its length.
         let limits =
             ServerLimits { log_segment_bytes: 4 << 20, log_reserve_bytes: 0, ..small(1 << 30) };
         let options = ServerOptions { log_aim: aim, limits, ..options() };
@@ -213,8 +212,10 @@ async fn a_log_of_fewer_bytes_recovers_the_same_state() {
         }
         let before = state(&server).await;
         let log = server.fleet("").await.log.unwrap();
-        assert_eq!(log.segment, 1);
-        sizes.push(log.offset);
+        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+        let segments = list_segments(storage, "fleets/default/log").unwrap();
+        let bytes = |number: u64| segments[number as usize].header.as_ref().unwrap().bytes;
+        sizes.push((0..log.segment - 1).map(bytes).sum::<u64>() + log.offset);
         let after = crashed(&disk, 5);
         assert_eq!(state(&start(&after).await).await, before, "{aim}");
         states.push(before);

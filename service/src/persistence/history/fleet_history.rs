@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use shoal_history::limits::ERASING_MAX;
 use shoal_history::{Gap, History, HistoryError, Version, Watermark};
 use shoal_position_log::Position;
+use shoal_position_log::limits::SEGMENT_BYTES_FIRST;
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::fleet_log::FleetLog;
@@ -247,7 +248,14 @@ impl FleetHistory {
             // The log is about to be opened.
             return 0;
         }
-        let segments = end.segment.saturating_sub(start.segment);
-        (segments.saturating_mul(self.segment_bytes) + end.offset).saturating_sub(start.offset)
+        // An estimate: the first segments of a log grow, and a large group makes one longer.
+        let bytes = |number: u64| {
+            let doublings = number.saturating_sub(1).min(32);
+            (SEGMENT_BYTES_FIRST << doublings).min(self.segment_bytes)
+        };
+        let growing = (start.segment..end.segment).take(32).map(bytes).sum::<u64>();
+        let others = end.segment.saturating_sub(start.segment).saturating_sub(32);
+        let segments = growing.saturating_add(others.saturating_mul(self.segment_bytes));
+        (segments + end.offset).saturating_sub(start.offset)
     }
 }
