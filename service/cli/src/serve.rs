@@ -122,8 +122,8 @@ pub struct Settings {
     #[arg(long, env = "SHOAL_INSECURE", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "true|false")]
     pub insecure: Option<bool>,
-    /// Keep the fleets in this folder, across restarts and crashes. A fleet takes 64 MiB or more
-    /// (limit log_segment_bytes), and 256 MiB of the disk stay free (limit log_reserve_bytes)
+    /// Keep the fleets in this folder, across restarts and crashes. A fleet takes 256 KiB or more,
+    /// and 256 MiB of the disk stay free (limit log_reserve_bytes)
     /// [default: a restart loses them]
     #[arg(long, value_name = "DIR", env = "SHOAL_DATA")]
     pub data: Option<PathBuf>,

@@ -39,7 +39,8 @@ pub struct ConnectOptions {
     pub connection_window_bytes: Option<u32>,
     /// The largest HTTP/2 frame that the server may send, in bytes.
     pub frame_bytes_max: Option<u32>,
-    /// The longest message that the client accepts, in bytes. The server sends at most 1 MiB.
+    /// The longest message that the client accepts, in bytes. The server sends at most 1 MiB, but
+    /// more in a list of logs.
     pub message_bytes_max: usize,
     /// Sent with each call. Over `http://` everyone on the way can read it.
     pub token: Option<Secret>,

@@ -5,10 +5,11 @@
 //! reach the former leader. It then acknowledges changes that are lost. Two servers alone cannot
 //! prevent this (service/DESIGN.md).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use prost::Message as _;
 use shoal_position_log::Terms;
 use shoal_proto::v1;
 use tokio::sync::watch;
@@ -20,7 +21,7 @@ use super::log_description::describe_log;
 use super::replication::Replication;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, Registry, Role};
-use crate::limits::{FENCE_INTERVAL_MS, LEADER_ANSWER_MS_MAX};
+use crate::limits::{CONTROL_MESSAGE_BYTES_MAX, FENCE_INTERVAL_MS, LEADER_ANSWER_MS_MAX};
 use crate::persistence::{DataFolder, NewTerm, RoleRecord};
 use crate::threads::blocking;
 
@@ -46,13 +47,21 @@ async fn attempts(registry: Arc<Registry>, link: LeaderLink) {
             info!(leader, "the former leader is fenced");
             return;
         }
-        let sending = send(&link, &leader, request(&registry.list(), &replaced, leader_id));
-        let timeout = Duration::from_millis(LEADER_ANSWER_MS_MAX);
-        let answer = tokio::time::timeout(timeout, sending).await;
-        let problem = match answer.unwrap_or_else(|_| Err("it does not answer in time".into())) {
-            Ok(answer) => confirm(&registry, &data, replaced, answer).await,
-            Err(problem) => problem,
-        };
+        let (mut confirmed, mut problem) = (Vec::new(), None);
+        for request in requests(&registry.list(), &replaced, leader_id) {
+            let sending = send(&link, &leader, request);
+            let timeout = Duration::from_millis(LEADER_ANSWER_MS_MAX);
+            let answer = tokio::time::timeout(timeout, sending).await;
+            match answer.unwrap_or_else(|_| Err("it does not answer in time".into())) {
+                Ok(answer) => confirmed.extend(answer.confirmed),
+                Err(why) => {
+                    problem = Some(why);
+                    break;
+                }
+            }
+        }
+        let left = confirm(&registry, &data, replaced, &confirmed).await;
+        let problem = problem.unwrap_or(left);
         if problem != last_problem && !problem.is_empty() {
             warn!(leader, problem, "the former leader is not fenced yet");
             last_problem = problem;
@@ -66,10 +75,11 @@ async fn confirm(
     registry: &Registry,
     data: &DataFolder,
     mut pending: Vec<(u128, u64)>,
-    answer: v1::FenceResponse,
+    confirmed: &[Vec<u8>],
 ) -> String {
     let ids: BTreeSet<u128> = registry.list().iter().filter_map(|fleet| identity(fleet)).collect();
-    let is_confirmed = |id: u128| answer.confirmed.iter().any(|it| it[..] == id.to_be_bytes());
+    let confirmed: BTreeSet<&[u8]> = confirmed.iter().map(Vec::as_slice).collect();
+    let is_confirmed = |id: u128| confirmed.contains(&id.to_be_bytes()[..]);
     // A fleet that was deleted here needs no fence.
     pending.retain(|(id, _)| ids.contains(id) && !is_confirmed(*id));
     let left = pending.len();
@@ -87,23 +97,36 @@ async fn confirm(
     }
 }
 
-fn request(fleets: &[Arc<Fleet>], replaced: &[(u128, u64)], server_id: u64) -> v1::FenceRequest {
-    let is_pending = |fleet: &&Arc<Fleet>| {
-        identity(fleet).is_some_and(|id| replaced.iter().any(|(other, _)| *other == id))
-    };
-    let promotion = |fleet: &Arc<Fleet>| {
-        let id = identity(fleet)?;
-        let (_, ended) = replaced.iter().find(|(other, _)| *other == id)?;
-        let (term, epoch) = successor(&fleet.terms(), *ended)?;
-        let (fleet, fleet_id) = (fleet.name().as_str().to_owned(), id.to_be_bytes().to_vec());
-        Some(v1::FleetTerm { fleet, fleet_id, term, epoch })
-    };
-    let logs = fleets.iter().filter(is_pending).filter_map(|fleet| describe_log(fleet));
-    v1::FenceRequest {
-        logs: logs.collect(),
-        promotions: fleets.iter().filter_map(promotion).collect(),
-        server_id,
+/// The requests that fence the pending fleets: as few as the bound of a message allows.
+fn requests(
+    fleets: &[Arc<Fleet>],
+    replaced: &[(u128, u64)],
+    server_id: u64,
+) -> Vec<v1::FenceRequest> {
+    let ended: BTreeMap<u128, u64> = replaced.iter().copied().collect();
+    let mut requests: Vec<v1::FenceRequest> = Vec::new();
+    let mut bytes = usize::MAX;
+    for fleet in fleets {
+        let Some(id) = identity(fleet) else { continue };
+        let Some(ended) = ended.get(&id) else { continue };
+        let Some(log) = describe_log(fleet) else { continue };
+        let promotion = successor(&fleet.terms(), *ended).map(|(term, epoch)| {
+            let (fleet, fleet_id) = (fleet.name().as_str().to_owned(), id.to_be_bytes().to_vec());
+            v1::FleetTerm { fleet, fleet_id, term, epoch }
+        });
+        let more = log.encoded_len() + promotion.as_ref().map_or(0, v1::FleetTerm::encoded_len);
+        // Key and length of each message, and the rest of the request.
+        let more = more + 2 * 6;
+        if bytes.saturating_add(more) > CONTROL_MESSAGE_BYTES_MAX - 64 {
+            requests.push(v1::FenceRequest { server_id, ..v1::FenceRequest::default() });
+            bytes = 0;
+        }
+        bytes += more;
+        let request = requests.last_mut().expect("the first fleet begins one");
+        request.logs.push(log);
+        request.promotions.extend(promotion);
     }
+    requests
 }
 
 /// The term that followed `ended`, and the last epoch of `ended`; `None` if `ended` is the current

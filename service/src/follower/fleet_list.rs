@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use shoal_client::Client;
@@ -21,7 +22,9 @@ use super::leader_link::LeaderLink;
 use crate::cycle::FleetName;
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, Registry};
-use crate::limits::{FOLLOW_LIST_MS, FOLLOW_RECORD_MS, FOLLOW_RETRY_MS, FOLLOW_STREAMS_MAX};
+use crate::limits::{
+    FOLLOW_LIST_MS, FOLLOW_RECORD_MS, FOLLOW_RENEW_MS, FOLLOW_RETRY_MS, FOLLOW_STREAMS_MAX,
+};
 use crate::persistence::recorded_spec;
 use crate::threads::blocking;
 
@@ -54,15 +57,36 @@ struct FleetList {
     /// Name of this server for the leader: its address, and the number of its data folder, because
     /// servers on different machines may listen at the same local address.
     follower: Arc<str>,
-    /// The first connection; `None` after it failed.
+    /// The connection for the list, which is the first of `connections`; `None` after it failed.
     client: Option<Client>,
-    /// Publish the newest connections, of which each carries some of the streams. Streams that begin
-    /// again use them.
-    newest: Vec<watch::Sender<Client>>,
+    /// Each carries some of the streams.
+    connections: Vec<Connection>,
     /// When the age of the copies was last recorded on disk.
     recorded: Option<Instant>,
     streams: BTreeMap<FleetName, CopyStream>,
     tasks: JoinSet<()>,
+}
+
+/// A connection of some streams.
+struct Connection {
+    /// Publishes the newest one. Streams that begin again use it.
+    newest: watch::Sender<Client>,
+    /// Set if a stream has failed.
+    has_failed: Arc<AtomicBool>,
+    since: Instant,
+}
+
+impl Connection {
+    fn new(client: Client) -> Self {
+        let (newest, has_failed) = (watch::Sender::new(client), Arc::default());
+        Self { newest, has_failed, since: Instant::now() }
+    }
+
+    fn replace(&mut self, client: Client) {
+        self.newest.send_replace(client);
+        self.has_failed.store(false, Ordering::Relaxed);
+        self.since = Instant::now();
+    }
 }
 
 /// The stream of one copy.
@@ -84,10 +108,19 @@ pub(super) async fn follow(
     mut stop: watch::Receiver<bool>,
 ) {
     let (streams, tasks) = Default::default();
-    let (client, newest, recorded) = (None, Vec::new(), None);
+    let (client, connections, recorded) = (None, Vec::new(), None);
     let follower = String::new().into();
-    let mut list =
-        FleetList { registry, leader, link, follower, client, newest, recorded, streams, tasks };
+    let mut list = FleetList {
+        registry,
+        leader,
+        link,
+        follower,
+        client,
+        connections,
+        recorded,
+        streams,
+        tasks,
+    };
     tokio::select! {
         () = list.run(address, &copied) => {}
         // An error means that the server has ended.
@@ -139,16 +172,17 @@ impl FleetList {
             None => self.link.connect(&self.leader).await?,
         };
         if self.client.is_none() {
-            match self.newest.split_first() {
-                Some((first, others)) => {
-                    first.send_replace(client.clone());
-                    for other in others {
-                        other.send_replace(self.link.connect(&self.leader).await?);
-                    }
-                }
-                None => self.newest.push(watch::Sender::new(client.clone())),
+            match self.connections.first_mut() {
+                Some(first) => first.replace(client.clone()),
+                None => self.connections.push(Connection::new(client.clone())),
             }
             self.client = Some(client.clone());
+        }
+        for other in &mut self.connections[1..] {
+            let is_due = other.since.elapsed() >= Duration::from_millis(FOLLOW_RENEW_MS);
+            if is_due && other.has_failed.load(Ordering::Relaxed) {
+                other.replace(self.link.connect(&self.leader).await?);
+            }
         }
         let mut service = client.log_service();
         let call = service.describe_logs(v1::DescribeLogsRequest {});
@@ -212,9 +246,10 @@ impl FleetList {
         for (name, fleet) in fleets {
             if !self.streams.contains_key(&name) {
                 let (id, connection) = (fleet.id, self.connection().await?);
-                let (registry, newest) = (self.registry.clone(), &self.newest[connection]);
-                let task = copy(registry, newest.subscribe(), fleet, self.follower.clone());
-                let task = self.tasks.spawn(task);
+                let Connection { newest, has_failed, .. } = &self.connections[connection];
+                let (registry, newest) = (self.registry.clone(), newest.subscribe());
+                let (has_failed, follower) = (has_failed.clone(), self.follower.clone());
+                let task = self.tasks.spawn(copy(registry, newest, has_failed, fleet, follower));
                 self.streams.insert(name, CopyStream { id, task, connection });
             }
         }
@@ -223,12 +258,12 @@ impl FleetList {
 
     /// The index of a connection with room for a stream; connects if there is none.
     async fn connection(&mut self) -> Result<usize, Problem> {
-        let mut streams = vec![0; self.newest.len()];
+        let mut streams = vec![0; self.connections.len()];
         self.streams.values().for_each(|stream| streams[stream.connection] += 1);
         if let Some(free) = streams.iter().position(|count| *count < FOLLOW_STREAMS_MAX) {
             return Ok(free);
         }
-        self.newest.push(watch::Sender::new(self.link.connect(&self.leader).await?));
+        self.connections.push(Connection::new(self.link.connect(&self.leader).await?));
         Ok(streams.len())
     }
 }

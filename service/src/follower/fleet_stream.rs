@@ -5,6 +5,7 @@
 //! already queued for the engine are not applied twice.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use shoal_client::{Client, Transport};
 use shoal_position_log::{PastTerm, Terms};
@@ -67,6 +68,7 @@ enum Next {
 pub(super) async fn copy(
     registry: Arc<Registry>,
     newest: watch::Receiver<Client>,
+    has_failed: Arc<AtomicBool>,
     copied: CopiedFleet,
     follower: Arc<str>,
 ) {
@@ -77,6 +79,7 @@ pub(super) async fn copy(
             attempt(&registry, &client, &copied, &follower, &mut next, &mut backoff).await;
         if let Err(problem) = attempt {
             warn!(fleet = %copied.name, problem, "the leader's log is not followed");
+            has_failed.store(true, Ordering::Relaxed);
         }
         if let Next::Follow(line) = &next
             && line.fleet.state() != FleetState::Running

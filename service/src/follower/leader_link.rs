@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use shoal_client::{Client, ClientTls, ConnectOptions, Secret};
 
-use crate::limits::{FRAME_BYTES_MAX, LEADER_ANSWER_MS_MAX};
+use crate::limits::{FOLLOW_LIST_BYTES_MAX, FRAME_BYTES_MAX, LEADER_ANSWER_MS_MAX};
 
 /// See the file's head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,10 +35,10 @@ impl LeaderLink {
             stream_window_bytes: Some(4 << 20),
             connection_window_bytes: Some(16 << 20),
             frame_bytes_max: Some(FRAME_BYTES_MAX),
+            message_bytes_max: FOLLOW_LIST_BYTES_MAX,
             token: self.token_file.as_deref().map(Secret::read).transpose()?,
             replication_secret: self.replication_secret.clone(),
             tls: ClientTls { ca, identity, server_name: None },
-            ..ConnectOptions::default()
         };
         Client::connect(address, options).await.map_err(|error| error.to_string())
     }

@@ -20,6 +20,10 @@ pub const FOLLOW_PROGRESS_MS: u64 = 100;
 pub const FOLLOW_SILENCE_MS: u64 = 5_000;
 /// Delay before a follower connects again: doubled from the first to the second after each failure.
 pub const FOLLOW_RETRY_MS: (u64, u64) = (50, 1_000);
+/// Interval at which a follower may renew a connection on which a stream has failed.
+pub const FOLLOW_RENEW_MS: u64 = 5_000;
+/// Longest list of the leader's fleets: each with all past terms that a log keeps, of 20 bytes.
+pub const FOLLOW_LIST_BYTES_MAX: usize = 32 << 20;
 /// Fleets that a follower copies over one connection: a copy takes two calls at a time, and a server
 /// limits the calls on a connection (`connection_calls_max`).
 pub const FOLLOW_STREAMS_MAX: usize = 100;

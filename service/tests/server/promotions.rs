@@ -349,3 +349,32 @@ async fn staleness_continues_over_a_restart() {
     until(async || stale_ms(&follower).await < 700).await;
     drop((leader, follower));
 }
+
+/// The names of these fleets alone take more than a message of a fence may have.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promotion_fences_more_fleets_than_a_message_names() {
+    let (disk, copy) = (SimulatedDisk::new(46), SimulatedDisk::new(47));
+    let leader = lead(&disk).await;
+    let names: Vec<String> = (0..220).map(|number| format!("fleet-{number:058}")).collect();
+    let mut fleets = leader.fleets().await;
+    for name in names.clone() {
+        let request = v1::CreateFleetRequest { name, ..Default::default() };
+        fleets.create_fleet(request).await.unwrap();
+    }
+    let follower = follow(&copy, leader.address).await;
+    let mut copies = follower.fleets().await;
+    for name in names.clone() {
+        let copied = v1::GetFleetRequest { name };
+        until(async || copies.get_fleet(copied.clone()).await.is_ok()).await;
+    }
+    promote(&follower, true).await.unwrap();
+    for name in &names {
+        until(async || {
+            leader.fleet(name).await.replication.unwrap().role() == v1::ReplicationRole::Fenced
+        })
+        .await;
+    }
+    until(async || !role(&copy).contains("pending")).await;
+    follower.stop().await;
+    leader.stop().await;
+}
