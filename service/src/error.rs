@@ -304,6 +304,9 @@ pub enum ServiceError {
     /// A promotion of a server that follows none.
     #[error("this server is no follower: it was promoted already, or started without --follow")]
     NotFollower,
+    /// The list of fleets changed while a copy was made, so that it cannot be installed.
+    #[error("the fleets of this server were renamed or replaced meanwhile")]
+    CopyMoved,
     /// A call of replication to a server without it.
     #[error("this server takes no part in replication: start it with --replication-secret FILE")]
     NoReplication,

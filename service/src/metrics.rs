@@ -7,6 +7,7 @@
 use std::fmt;
 
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,16 +15,35 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 use shoal_engine::{CycleOutput, Query, QueryKind, Refusal, RequestOutcome};
 
+use crate::cycle::CurrentName;
 use crate::line_queue;
 
 type FloatGauge = Gauge<f64, std::sync::atomic::AtomicU64>;
 /// Labels of a series: the fleet, then the label of the metric, if it has one.
-type Labels = Vec<(&'static str, String)>;
+type Labels = Vec<(&'static str, LabelValue)>;
 type Series<M> = Family<Labels, M, fn() -> M>;
 
-fn labels(fleet: &str, label: Option<(&'static str, &str)>) -> Labels {
-    let label = label.map(|(key, value)| (key, value.to_owned()));
-    [("fleet", fleet.to_owned())].into_iter().chain(label).collect()
+/// The value of a label.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LabelValue {
+    /// The current name of a fleet: its series stay its own when it is renamed.
+    Fleet(CurrentName),
+    /// Any text.
+    Text(String),
+}
+
+impl EncodeLabelValue for LabelValue {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        match self {
+            Self::Fleet(name) => name.get().as_str().encode(encoder),
+            Self::Text(text) => text.as_str().encode(encoder),
+        }
+    }
+}
+
+fn labels(fleet: &CurrentName, label: Option<(&'static str, &str)>) -> Labels {
+    let label = label.map(|(key, value)| (key, LabelValue::Text(value.to_owned())));
+    [("fleet", LabelValue::Fleet(fleet.clone()))].into_iter().chain(label).collect()
 }
 
 /// A histogram of seconds with bounds that double from 50 us to 26 s.
@@ -137,7 +157,7 @@ macro_rules! metrics {
         impl Metrics {
             /// The series of one fleet.
             #[must_use]
-            pub fn fleet(&self, name: &str) -> FleetMetrics {
+            pub fn fleet(&self, name: &CurrentName) -> FleetMetrics {
                 FleetMetrics {
                     $($labelled: $values.map(|value| {
                         self.$labelled.get_or_create_owned(&labels(name, Some(($key, value))))
@@ -147,7 +167,7 @@ macro_rules! metrics {
             }
 
             /// Removes the series of a dropped fleet.
-            pub fn forget(&self, name: &str) {
+            pub fn forget(&self, name: &CurrentName) {
                 $(for value in $values {
                     self.$labelled.remove(&labels(name, Some(($key, value))));
                 })*
@@ -224,7 +244,7 @@ impl fmt::Debug for Metrics {
 
 impl Metrics {
     /// Sets the gauges of one fleet.
-    pub fn show_fleet(&self, name: &str, fleet: &FleetReading) {
+    pub fn show_fleet(&self, name: &CurrentName, fleet: &FleetReading) {
         for (gauge, (.., value)) in self.gauges.iter().zip(FLEET_GAUGES) {
             let value = i64::try_from(value(fleet)).unwrap_or(i64::MAX);
             gauge.get_or_create(&labels(name, None)).set(value);
@@ -233,7 +253,8 @@ impl Metrics {
 
     /// Counts a request over HTTP.
     pub(crate) fn count_http(&self, route: &str, status: u16) {
-        let labels = vec![("route", route.to_owned()), ("status", status.to_string())];
+        let text = |value: String| LabelValue::Text(value);
+        let labels = vec![("route", text(route.to_owned())), ("status", text(status.to_string()))];
         self.http_requests.get_or_create(&labels).inc();
     }
 

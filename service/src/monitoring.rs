@@ -99,7 +99,7 @@ async fn answer(stream: TcpStream, router: Router) {
 
 async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
     for fleet in monitored.registry.list() {
-        monitored.metrics.show_fleet(fleet.name().as_str(), &reading(&fleet));
+        monitored.metrics.show_fleet(fleet.current_name(), &reading(&fleet));
     }
     let page_bytes = monitored.registry.history_pages().bytes() as i64;
     monitored.metrics.history_page_bytes.set(page_bytes);

@@ -224,7 +224,7 @@ async fn open_fleets(
 
 async fn open_default(registry: &Registry, options: &ServerOptions) -> Result<(), ServiceError> {
     let name = FleetName::new("name", DEFAULT)?;
-    if let Some(kept) = registry.list().iter().find(|fleet| *fleet.name() == name) {
+    if let Some(kept) = registry.list().iter().find(|fleet| fleet.name() == name) {
         warn_of_ignored_settings(kept, options);
         return Ok(());
     }

@@ -110,7 +110,7 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         | E::NotFenced(_)
         | E::NoLog => describe_replication(error),
         E::NotPromoted(cause) => describe(cause),
-        E::FollowerReplaced => (Aborted, R::FollowerReplaced, vec![]),
+        E::FollowerReplaced | E::CopyMoved => (Aborted, R::FollowerReplaced, vec![]),
         E::NoReplication => (Unimplemented, R::NoReplication, vec![]),
         E::ReplicationSecret => (Unauthenticated, R::Unauthenticated, vec![]),
         E::TokenLost { .. }

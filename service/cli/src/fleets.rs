@@ -1,4 +1,4 @@
-//! `shoal fleets`: lists, creates, describes, clears and deletes fleets.
+//! `shoal fleets`: lists, creates, describes, renames, clears and deletes fleets.
 //!
 //! Writes the fleet after the change. The server validates names, spaces and limits.
 
@@ -38,6 +38,8 @@ pub enum FleetsAction {
     Create(CreateArgs),
     /// Show one fleet
     Describe(NameArgs),
+    /// Give a fleet another name
+    Rename(RenameArgs),
     /// Remove every object of a fleet
     Clear(NameArgs),
     /// Stop a fleet and delete it with all its objects
@@ -50,6 +52,15 @@ pub enum FleetsAction {
 pub struct NameArgs {
     /// Name of the fleet
     pub name: String,
+}
+
+/// A fleet and its new name.
+#[derive(Args, Debug)]
+pub struct RenameArgs {
+    /// Name of the fleet
+    pub name: String,
+    /// Its new name: a-z, 0-9, _ and -, at most 64 characters
+    pub new_name: String,
 }
 
 /// A fleet that is to be.
@@ -165,6 +176,9 @@ pub async fn run(client: &Client, args: &FleetsArgs) -> Result<Exit, CliError> {
         }
         FleetsAction::Describe(NameArgs { name }) => {
             write_one(&mut out, &client.get_fleet(name).await?, args.json)?;
+        }
+        FleetsAction::Rename(RenameArgs { name, new_name }) => {
+            write_one(&mut out, &client.rename_fleet(name, new_name).await?, args.json)?;
         }
         FleetsAction::Clear(NameArgs { name }) => {
             let cleared = client.clear_fleet(name).await?;

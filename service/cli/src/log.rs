@@ -60,7 +60,7 @@ fn inspect(args: &LogInspectArgs) -> Result<(), CliError> {
     let mut out = stdout();
     let mut damaged = Vec::new();
     for (index, fleet) in fleets.iter().enumerate() {
-        let name = &fleet.identity().name;
+        let name = fleet.name();
         if args.frames && !args.json {
             content_text::frames_header(&mut out, name)?;
         }
@@ -85,7 +85,7 @@ fn inspect(args: &LogInspectArgs) -> Result<(), CliError> {
         }
         let is_whole = checkpoints.is_ok_and(|all| all.iter().all(|it| it.content.is_ok()));
         if content.fault.is_some() || !is_whole {
-            damaged.push(name.as_str());
+            damaged.push(name);
         }
     }
     if args.stored.fleet.is_none() {
@@ -115,7 +115,7 @@ fn verify(args: &VerifyArgs) -> Result<(), CliError> {
         // A check may take minutes.
         out.flush()?;
         if !check.findings.is_empty() {
-            damaged.push(fleet.identity().name.as_str());
+            damaged.push(fleet.name());
         }
     }
     damage(&damaged, "standard output has the details")

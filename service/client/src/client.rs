@@ -234,6 +234,18 @@ impl Client {
         }
     }
 
+    /// Gives a fleet another name.
+    ///
+    /// # Errors
+    /// Those of `FleetService.RenameFleet`.
+    pub async fn rename_fleet(&self, name: &str, new_name: &str) -> Result<v1::Fleet, Error> {
+        let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        let request = v1::RenameFleetRequest { name, new_name };
+        let request = self.request(request);
+        let answer = self.call(self.fleet_service().rename_fleet(request)).await?;
+        Ok(answer.fleet.unwrap_or_default())
+    }
+
     /// Removes every object of a fleet.
     ///
     /// # Errors

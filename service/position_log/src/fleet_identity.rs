@@ -1,4 +1,4 @@
-//! The fleet that a file belongs to: an id that is never reused, and the name for messages.
+//! The fleet that a file belongs to: an id that is never reused, and a name for messages.
 
 use std::fmt;
 
@@ -7,12 +7,13 @@ use crate::limits::FLEET_NAME_BYTES_MAX;
 use crate::wire::{put, u128_at};
 
 /// A fleet. A fleet that is dropped and created again under its name has another id, so that files
-/// of the former are recognised.
+/// of the former are recognised. The id alone decides: files of one fleet may have different names,
+/// because a fleet that was renamed has another folder at a follower than at its leader.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FleetIdentity {
     /// Drawn at random when the fleet is created.
     pub id: u128,
-    /// Its name, 1 to 64 bytes.
+    /// The name of its folder when the file was written, 1 to 64 bytes.
     pub name: String,
 }
 
@@ -32,6 +33,25 @@ impl FleetIdentity {
             )));
         }
         Ok(Self { id, name: name.to_owned() })
+    }
+
+    /// Fails unless a file of the fleet `self` is one of the fleet `expected`. `file` is its path,
+    /// `name` the name that it must have in its folder.
+    pub(crate) fn check(
+        &self,
+        expected: Option<&Self>,
+        file: &str,
+        name: impl FnOnce() -> String,
+    ) -> Result<(), LogError> {
+        match expected {
+            Some(expected) if expected.id != self.id => Err(LogError::Fleet {
+                file: file.to_owned(),
+                found: self.to_string(),
+                expected: expected.to_string(),
+                name: name(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Writes [`IDENTITY_BYTES`] at `at`; the bytes there are 0 before.

@@ -93,13 +93,8 @@ impl SegmentList {
                 return Err(LogError::Version { file, found, supported });
             }
         };
-        if let Some(fleet) = fleet
-            && header.fleet != *fleet
-        {
-            let (found, expected) = (header.fleet.to_string(), fleet.to_string());
-            let name = LogFile::Segment(header.number).name();
-            return Err(LogError::Fleet { file: self.display(number), found, expected, name });
-        }
+        let name = || LogFile::Segment(header.number).name();
+        header.fleet.check(fleet, &self.display(number), name)?;
         if header.number != number {
             let name = LogFile::Segment(header.number).name();
             return Ok(Err(format!(

@@ -52,13 +52,14 @@ const fn polled(path: &'static str, needs: Needs) -> MethodRight {
 }
 
 /// The table.
-pub const METHODS: [MethodRight; 34] = {
+pub const METHODS: [MethodRight; 35] = {
     use Needs::{Fleet, Server, Token};
     use Right::{Admin, History, Query, Report, Subscribe};
     [
         row("/shoal.v1.FleetService/CreateFleet", Fleet(Admin)),
         row("/shoal.v1.FleetService/GetFleet", Token),
         row("/shoal.v1.FleetService/ListFleets", Token),
+        row("/shoal.v1.FleetService/RenameFleet", Fleet(Admin)),
         row("/shoal.v1.FleetService/ClearFleet", Fleet(Admin)),
         row("/shoal.v1.FleetService/DeleteFleet", Fleet(Admin)),
         row("/shoal.v1.PositionService/Report", Fleet(Report)),

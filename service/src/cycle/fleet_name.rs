@@ -3,6 +3,8 @@
 //! The constructor checks the rule, so every value of this type is valid.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::error::ServiceError;
 
@@ -13,7 +15,7 @@ const NAME_CHARS_MAX: usize = 64;
 
 /// A valid fleet name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FleetName(Box<str>);
+pub struct FleetName(Arc<str>);
 
 impl FleetName {
     /// Checks the name in a field of a request; empty is refused.
@@ -48,6 +50,50 @@ impl FleetName {
 impl fmt::Display for FleetName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// The current name of one fleet. Clones of a value show the same name, also after
+/// [`CurrentName::set`]; two values are equal if they are clones of one.
+#[derive(Clone, Debug)]
+pub struct CurrentName(Arc<RwLock<FleetName>>);
+
+impl CurrentName {
+    /// A fleet with this name.
+    #[must_use]
+    pub fn new(name: FleetName) -> Self {
+        Self(Arc::new(RwLock::new(name)))
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn get(&self) -> FleetName {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes the name.
+    pub(crate) fn set(&self, name: FleetName) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = name;
+    }
+}
+
+impl PartialEq for CurrentName {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for CurrentName {}
+
+impl Hash for CurrentName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+impl fmt::Display for CurrentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
     }
 }
 

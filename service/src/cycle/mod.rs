@@ -13,7 +13,7 @@ mod wall_clock;
 pub(crate) use cycle_sink::ExportCapacity;
 pub use cycle_sink::{CycleRecord, CycleSink, ExportRows, SettledCycle, SinkCapacity, SinkFactory};
 pub use durability::Durability;
-pub use fleet_name::{DEFAULT, FleetName};
+pub use fleet_name::{CurrentName, DEFAULT, FleetName};
 pub use fleet_spec::{FleetKind, FleetSpec, event_clock_lead_ms};
 pub(crate) use numbered_engine::{CycleNumber, NumberedEngine};
 pub use producers::BatchId;

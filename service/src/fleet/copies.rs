@@ -1,7 +1,7 @@
 //! The part of a registry that replication uses: installs copies of a leader's fleets, and checks
 //! whether this server may create and delete fleets. It also sets whether histories are kept.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -65,13 +65,48 @@ impl Registry {
     ) -> Result<Arc<Fleet>, ServiceError> {
         let _changing = self.changing.lock().await;
         let Some(data) = self.data.clone() else { return Err(ServiceError::NoLog) };
-        if self.leader().is_none() || self.is_promoting.load(Ordering::SeqCst) {
-            return Err(ServiceError::NotFollower);
-        }
+        self.check_following()?;
+        let (checked, of_copy) = ((data.clone(), name.clone()), copy.clone());
+        blocking(move || checked.0.check_place(&checked.1, &of_copy)).await?;
         let fleet = self.replace(name, spec, move || data.complete_copy(&copy)).await?;
         let epoch = fleet.view().epoch;
         info!(fleet = %fleet.name(), epoch, "a copy of the leader's fleet begins");
         Ok(fleet)
+    }
+
+    /// Confirms that this server follows a leader and is not being promoted.
+    fn check_following(&self) -> Result<(), ServiceError> {
+        if self.leader().is_none() || self.is_promoting.load(Ordering::SeqCst) {
+            return Err(ServiceError::NotFollower);
+        }
+        Ok(())
+    }
+
+    /// Gives the copies the names that their fleets have at the leader, found by their ids. Sets a
+    /// fleet aside that has such a name and that the leader does not have.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFollower`], [`ServiceError::Log`].
+    pub(crate) async fn adopt_names(
+        &self,
+        leader: &BTreeMap<u128, FleetName>,
+    ) -> Result<(), ServiceError> {
+        let _changing = self.changing.lock().await;
+        self.check_following()?;
+        let fleets = self.list();
+        let name_at_leader = |fleet: &Fleet| leader.get(&fleet.folder()?.identity.id);
+        let mut renamed = Vec::new();
+        for fleet in &fleets {
+            if let Some(name) = name_at_leader(fleet).filter(|name| **name != fleet.name()) {
+                renamed.push((fleet.clone(), name.clone()));
+            }
+        }
+        for fleet in fleets.iter().filter(|fleet| name_at_leader(fleet).is_none()) {
+            if renamed.iter().any(|(_, name)| *name == fleet.name()) {
+                self.put_aside(fleet, format!("replaced-{:016x}", fleet.term())).await?;
+            }
+        }
+        if renamed.is_empty() { Ok(()) } else { self.rename_all(renamed).await }
     }
 
     /// Starts a fleet again from its files.
@@ -80,7 +115,7 @@ impl Registry {
     /// [`ServiceError::NoLog`], [`ServiceError::FleetUnknown`]; as [`Registry::create`].
     pub(crate) async fn restart(&self, fleet: &Fleet) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
-        let ListedFleet { name, spec, folder } = self.listed(fleet.name()).await?;
+        let ListedFleet { name, spec, folder } = self.listed(&fleet.name()).await?;
         self.replace(name, spec, move || Ok(folder)).await.map(drop)
     }
 
@@ -95,7 +130,7 @@ impl Registry {
         self.set_copying(&name, true);
         if let Some(replaced) = self.write(|fleets| fleets.remove(&name)) {
             replaced.end(FleetState::Deleted).await;
-            self.metrics.forget(name.as_str());
+            self.metrics.forget(replaced.current_name());
         }
         let started = match blocking(prepare).await {
             Ok(folder) => self.start(name.clone(), spec, Some(folder)).await,
@@ -206,10 +241,15 @@ impl Registry {
         suffix: String,
     ) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
-        let name = fleet.name().clone();
+        self.put_aside(fleet, suffix).await
+    }
+
+    /// As [`Self::set_aside`]; the caller holds `changing`.
+    async fn put_aside(&self, fleet: &Arc<Fleet>, suffix: String) -> Result<(), ServiceError> {
+        let name = fleet.name();
         fleet.end(FleetState::Deleted).await;
         self.write(|fleets| fleets.remove(&name));
-        self.metrics.forget(name.as_str());
+        self.metrics.forget(fleet.current_name());
         let Some((data, folder)) = self.data.clone().zip(fleet.folder().cloned()) else {
             return Ok(());
         };

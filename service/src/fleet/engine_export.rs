@@ -48,7 +48,7 @@ impl EngineThread {
     fn begin_search(&mut self, state: &ExportHeader) -> Option<ExportRows> {
         let FleetShared { name, options, persistence, .. } = &*self.shared;
         let term = persistence.terms.current();
-        let begun = self.long_queries.begin(name.as_str(), &options.space, state, term);
+        let begun = self.long_queries.begin(&name.get(), &options.space, state, term);
         begun.unwrap_or_else(|error| {
             error!(fleet = %name, %error, "long queries are not answered");
             None

@@ -25,7 +25,7 @@ use super::jobs::{
 use super::receipt_refusals::ConvertedRequest;
 use super::role::{Following, Role, Staleness};
 use super::token::Token;
-use crate::cycle::{BatchId, Durability, FleetName};
+use crate::cycle::{BatchId, CurrentName, Durability, FleetName};
 use crate::error::ServiceError;
 use crate::limits::{BUSY_RETRY_MS, FOLLOW_WAIT_MS_MAX};
 use crate::metrics::FleetMetrics;
@@ -70,7 +70,12 @@ impl Fleet {
 
     /// Its name.
     #[must_use]
-    pub fn name(&self) -> &FleetName {
+    pub fn name(&self) -> FleetName {
+        self.shared.name.get()
+    }
+
+    /// Its name, which changes when the fleet is renamed.
+    pub(crate) fn current_name(&self) -> &CurrentName {
         &self.shared.name
     }
 

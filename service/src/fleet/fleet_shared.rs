@@ -11,7 +11,7 @@ use shoal_engine::{Clock, EngineOptions};
 
 use super::fleet_view::FleetView;
 use super::role::{Following, Role};
-use crate::cycle::{Durability, FleetName, SharedTerms};
+use crate::cycle::{CurrentName, Durability, SharedTerms};
 use crate::error::ServiceError;
 use crate::limits::EVENT_CLOCK_LEAD_FREE_MS;
 use crate::metrics::FleetMetrics;
@@ -53,7 +53,7 @@ pub(super) struct FleetPersistence {
 /// See the file's head.
 #[derive(Debug)]
 pub(super) struct FleetShared {
-    pub(super) name: FleetName,
+    pub(super) name: CurrentName,
     pub(super) options: EngineOptions,
     pub(super) metrics: FleetMetrics,
     pub(super) sessions: Arc<Sessions>,
@@ -65,7 +65,7 @@ pub(super) struct FleetShared {
 
 impl FleetShared {
     pub(super) fn new(
-        name: FleetName,
+        name: CurrentName,
         options: EngineOptions,
         metrics: FleetMetrics,
         sessions: Arc<Sessions>,
@@ -97,7 +97,7 @@ impl FleetShared {
 
     /// The reason why requests are no longer accepted.
     pub(super) fn ended_error(&self) -> ServiceError {
-        let name = self.name.as_str().to_owned();
+        let name = self.name.to_string();
         match self.state() {
             FleetState::Deleted => ServiceError::FleetDeleted(name),
             FleetState::ShutDown => ServiceError::ShuttingDown,

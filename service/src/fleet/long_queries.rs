@@ -18,7 +18,7 @@ use tokio::time::{Duration, Instant};
 
 use super::job_answers::JobAnswers;
 use super::jobs::{QueryJob, QueryReply, QueryTerms};
-use crate::cycle::ExportRows;
+use crate::cycle::{ExportRows, FleetName};
 use crate::error::ServiceError;
 use crate::limits::{
     BUSY_RETRY_MS, EXPORT_SLICES_WAITING, LONG_QUERIES_AT_ONCE, LONG_QUERY_MS_MAX,
@@ -89,7 +89,7 @@ impl LongQueries {
     /// The thread cannot be started; the requests are dropped.
     pub(super) fn begin(
         &mut self,
-        name: &str,
+        name: &FleetName,
         space: &Space,
         state: &ExportHeader,
         term: u64,

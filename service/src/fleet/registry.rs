@@ -23,8 +23,8 @@ use super::fleet_view::FleetView;
 use super::job_queue::JobQueue;
 use crate::answer_budget::AnswerBudget;
 use crate::cycle::{
-    CycleSink, Durability, FleetName, FleetSpec, NumberedEngine, Producers, SharedTerms,
-    SinkFactory, WallClock,
+    CurrentName, CycleSink, Durability, FleetName, FleetSpec, NumberedEngine, Producers,
+    SharedTerms, SinkFactory, WallClock,
 };
 use crate::engine_choice::EngineFactory;
 use crate::error::ServiceError;
@@ -189,14 +189,13 @@ impl Registry {
             ),
             None => None,
         };
-        let started = self.start(name.clone(), spec, folder).await;
-        let fleet = match (started, &self.data) {
+        let started = self.start(name.clone(), spec, folder.clone()).await;
+        let fleet = match (started, self.data.clone().zip(folder)) {
             (Ok(fleet), _) => fleet,
-            (Err(error), Some(data)) => {
-                let (data, listed) = (data.clone(), name.clone());
-                let removed = blocking(move || match data.unlist(&listed)? {
-                    Some(folder) => data.remove_files(&folder),
-                    None => Ok(()),
+            (Err(error), Some((data, folder))) => {
+                let removed = blocking(move || {
+                    data.unlist(&folder)?;
+                    data.remove_files(&folder)
                 });
                 if let Err(error) = removed.await {
                     warn!(fleet = %name, %error, "files of a fleet that was not created remain");
@@ -225,7 +224,7 @@ impl Registry {
             if self.leader().is_some() && !data.has_files(&folder) {
                 // The server ended after it set this fleet aside and before it unlisted it.
                 let data = data.clone();
-                blocking(move || data.unlist(&name).map(drop)).await?;
+                blocking(move || data.unlist(&folder)).await?;
                 continue;
             }
             let fleet = self.start(name.clone(), spec, Some(folder)).await?;
@@ -270,12 +269,15 @@ impl Registry {
         let hash_key = HashKey::new([random()?, random()?]);
         let engine = EngineOptions { hash_key, ..EngineOptions::new(space) };
         let options = EngineOptions { clock, ttl_ms, objects_max, events_max, term, ..engine };
-        let metrics = self.metrics.fleet(name.as_str());
+        let current = folder.as_ref().map(|folder| folder.name.clone());
+        let current = current.unwrap_or_else(|| CurrentName::new(name.clone()));
+        let metrics = self.metrics.fleet(&current);
         let copy = folder.clone();
         let names = kind.names(self.limits.names_max, folder.is_some());
         let start = self
             .fleet_start(&name, options.clone(), names.clone(), metrics.clone(), folder)
-            .await?;
+            .await
+            .inspect_err(|_| self.metrics.forget(&current))?;
         let options = EngineOptions { term: start.terms.current(), ..options };
         let (wake, wakeups) = crossbeam_channel::bounded(1);
         start.log.iter().for_each(|log| log.purge().wakes(wake.clone()));
@@ -297,8 +299,7 @@ impl Registry {
         };
         let view = start.view;
         let role = self.first_role(persistence.folder.as_ref(), view.epoch);
-        let shared =
-            FleetShared::new(name.clone(), options, metrics, sessions, persistence, role, view);
+        let shared = FleetShared::new(current, options, metrics, sessions, persistence, role, view);
         let shared = Arc::new(shared);
         let (queue, receivers) = JobQueue::new(&self.limits, wakeups);
         let engine = EngineOutputs { backend: start.backend, sink: start.sink, fan_out: handing };
@@ -421,22 +422,67 @@ impl Registry {
         self.check_deletable(name)?;
         let fleet = self.find(name)?;
         // Unlist first: if that fails, the fleet keeps running.
-        let folder = match self.data.clone() {
-            Some(data) => {
-                let name = name.clone();
-                blocking(move || data.unlist(&name)).await?
-            }
-            None => None,
-        };
+        let stored = self.data.clone().zip(fleet.folder().cloned());
+        if let Some((data, folder)) = stored.clone() {
+            blocking(move || data.unlist(&folder)).await?;
+        }
         self.write(|fleets| fleets.remove(name));
         fleet.end(FleetState::Deleted).await;
-        if let Some((data, folder)) = self.data.clone().zip(folder)
+        if let Some((data, folder)) = stored
             && let Err(error) = blocking(move || data.remove_files(&folder)).await
         {
             warn!(fleet = %name, %error, "files of the deleted fleet remain");
         }
-        self.metrics.forget(name.as_str());
+        self.metrics.forget(fleet.current_name());
         info!(fleet = %name, "fleet deleted");
+        Ok(())
+    }
+
+    /// Gives a fleet another name. Its engine, streams and sessions continue.
+    ///
+    /// # Errors
+    /// [`ServiceError::FleetUnknown`], [`ServiceError::FleetExists`], [`ServiceError::Follower`],
+    /// [`ServiceError::Fenced`]; [`ServiceError::Log`]: then it has the old name, and after a
+    /// restart either name.
+    pub async fn rename(
+        &self,
+        name: &FleetName,
+        new_name: FleetName,
+    ) -> Result<Arc<Fleet>, ServiceError> {
+        let _changing = self.changing.lock().await;
+        self.check_leader()?;
+        let fleet = self.find(name)?;
+        if *name == new_name {
+            return Ok(fleet);
+        }
+        if self.read(|fleets| fleets.contains_key(&new_name)) {
+            return Err(ServiceError::FleetExists(new_name.as_str().into()));
+        }
+        self.rename_all(vec![(fleet.clone(), new_name)]).await?;
+        Ok(fleet)
+    }
+
+    /// Gives fleets new names, which no other fleet has; the caller holds `changing`.
+    pub(super) async fn rename_all(
+        &self,
+        renamed: Vec<(Arc<Fleet>, FleetName)>,
+    ) -> Result<(), ServiceError> {
+        if let Some(data) = self.data.clone() {
+            let id = |fleet: &Fleet| fleet.folder().map(|folder| folder.identity.id);
+            let names = renamed.iter().filter_map(|(it, name)| Some((id(it)?, name.clone())));
+            let names = names.collect();
+            blocking(move || data.rename_fleets(&names)).await?;
+        }
+        self.write(|fleets| {
+            for (fleet, _) in &renamed {
+                fleets.remove(&fleet.name());
+            }
+            for (fleet, new_name) in renamed {
+                info!(fleet = %fleet.name(), %new_name, "fleet renamed");
+                fleet.current_name().set(new_name.clone());
+                fleets.insert(new_name, fleet);
+            }
+        });
         Ok(())
     }
 
@@ -466,7 +512,8 @@ impl Registry {
         let loss = |fleet: &Arc<Fleet>| {
             let LogReading { durable_epoch, condition, .. } = fleet.log()?.reading();
             let LogCondition::Failed(why) = condition else { return None };
-            let fleet = fleet.name().as_str();
+            let fleet = fleet.name();
+            let fleet = fleet.as_str();
             Some(format!("fleet {fleet:?} lost durability after epoch {durable_epoch}: {why}"))
         };
         let losses: Vec<String> = self.list().iter().filter_map(loss).collect();

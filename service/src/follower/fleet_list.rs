@@ -210,13 +210,24 @@ impl FleetList {
                  promote --force`, or follow the other one with an empty data folder"
             ));
         }
+        self.streams.retain(|name, CopyStream { id, task, .. }| {
+            let is_kept = fleets.get(name).is_some_and(|fleet| fleet.id == *id);
+            if !is_kept {
+                self.registry.set_copying(name, false);
+                task.abort();
+            }
+            is_kept && !task.is_finished()
+        });
+        while self.tasks.try_join_next().is_some() {}
+        let names = fleets.values().map(|fleet| (fleet.id, fleet.name.clone())).collect();
+        self.registry.adopt_names(&names).await.map_err(failed)?;
         let mut orphans = BTreeSet::new();
         for fleet in self.registry.list() {
-            if fleets.contains_key(fleet.name()) {
+            if fleets.contains_key(&fleet.name()) {
                 continue;
             }
             if is_known {
-                orphans.insert(fleet.name().clone());
+                orphans.insert(fleet.name());
             } else {
                 let suffix = format!("foreign-{:016x}", fleet.term());
                 self.registry.set_aside(&fleet, suffix).await.map_err(failed)?;
@@ -234,15 +245,6 @@ impl FleetList {
             let changed = blocking(move || data.change_role(|role| role.leader_id = leader_id));
             changed.await.map_err(failed)?;
         }
-        self.streams.retain(|name, CopyStream { id, task, .. }| {
-            let is_kept = fleets.get(name).is_some_and(|fleet| fleet.id == *id);
-            if !is_kept {
-                self.registry.set_copying(name, false);
-                task.abort();
-            }
-            is_kept && !task.is_finished()
-        });
-        while self.tasks.try_join_next().is_some() {}
         for (name, fleet) in fleets {
             if !self.streams.contains_key(&name) {
                 let (id, connection) = (fleet.id, self.connection().await?);

@@ -102,7 +102,7 @@ async fn attempt(
     if let Next::Find = next {
         // A copy of this name may be about to replace the fleet.
         registry.settled().await;
-        let found = registry.list().into_iter().find(|fleet| *fleet.name() == copied.name);
+        let found = registry.list().into_iter().find(|fleet| fleet.name() == copied.name);
         *next = match found {
             None => Next::Copy { aside: None },
             Some(fleet) if identity(&fleet) == Some(copied.id) => Next::Follow(Line::new(fleet)?),

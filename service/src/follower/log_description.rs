@@ -21,7 +21,7 @@ pub(crate) fn describe_log(fleet: &Fleet) -> Option<v1::LogDescription> {
     };
     let ended = |past: &PastTerm| v1::EndedTerm { term: past.term, last_epoch: past.last_epoch };
     Some(v1::LogDescription {
-        fleet: Some(create_request(fleet.name(), &spec)),
+        fleet: Some(create_request(&fleet.name(), &spec)),
         fleet_id: folder.identity.id.to_be_bytes().to_vec(),
         term: terms.current(),
         ended_terms: terms.past().iter().map(ended).collect(),

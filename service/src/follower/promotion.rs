@@ -175,7 +175,7 @@ impl Replication {
             }
             if let Err(error) = self.registry.restart(fleet).await {
                 error!(fleet = %fleet.name(), %error, "the fleet is not started again");
-                self.registry.set_copying(fleet.name(), false);
+                self.registry.set_copying(&fleet.name(), false);
             }
         }
     }

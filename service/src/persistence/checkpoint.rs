@@ -90,7 +90,7 @@ impl CheckpointThread {
         let (begins, receiver) = unbounded::<Begin>();
         let pause = Arc::new(CheckpointPause(Mutex::new(Some(Instant::now()))));
         let ended = pause.clone();
-        let name = format!("checkpoint-{}", tools.folder.identity.name);
+        let name = format!("checkpoint-{}", tools.folder.name);
         let work = move || {
             while let Ok(begin) = receiver.recv() {
                 ended.begin(tools.write(begin, &receiver));
@@ -153,7 +153,7 @@ impl CheckpointTools {
     /// Writes a checkpoint; returns the time that it took.
     fn write(&self, begin: Begin, end: &Receiver<Begin>) -> Duration {
         let started = Instant::now();
-        let fleet = &self.folder.identity.name;
+        let fleet = &self.folder.name;
         let objects = begin.state.objects;
         match self.try_write(begin, end) {
             Ok((epoch, bytes)) => {
@@ -164,10 +164,10 @@ impl CheckpointTools {
                 self.log.publish(|reading| {
                     (reading.checkpoint_ms, reading.checkpoint_time) = (now_ms, time);
                 });
-                info!(fleet, epoch, objects, bytes, seconds, "checkpoint written");
+                info!(%fleet, epoch, objects, bytes, seconds, "checkpoint written");
             }
-            Err(_) if self.log.is_ending() => info!(fleet, "a checkpoint is abandoned"),
-            Err(error) => error!(fleet, %error, "no checkpoint was written"),
+            Err(_) if self.log.is_ending() => info!(%fleet, "a checkpoint is abandoned"),
+            Err(error) => error!(%fleet, %error, "no checkpoint was written"),
         }
         started.elapsed()
     }

@@ -2,6 +2,7 @@
 //!
 //! A change of the list is durable when the call returns.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +18,7 @@ use super::copied_folder::{COPIED, COPYING, CopyRecord};
 use super::fleet_record;
 use super::follow_record::FollowRecord;
 use super::role_record::RoleRecord;
-use crate::cycle::{FleetName, FleetSpec};
+use crate::cycle::{CurrentName, FleetName, FleetSpec};
 use crate::error::ServiceError;
 use crate::limits::ServerLimits;
 
@@ -44,7 +45,11 @@ struct Inner {
 #[derive(Clone, Debug)]
 pub(crate) struct FleetFolder {
     pub(crate) storage: Arc<dyn Storage>,
+    /// The id of the fleet, and the name of its folder: the name that the fleet had when the folder
+    /// was created, or its id if the folder of another fleet had that name.
     pub(crate) identity: FleetIdentity,
+    /// The name of the fleet.
+    pub(crate) name: CurrentName,
     /// True for a copy that is not complete.
     is_copying: bool,
 }
@@ -54,8 +59,8 @@ const LISTED_MAX: u32 = 4;
 
 impl FleetFolder {
     /// The folder of a fleet in the list.
-    pub(super) fn new(storage: Arc<dyn Storage>, identity: FleetIdentity) -> Self {
-        Self { storage, identity, is_copying: false }
+    pub(super) fn new(storage: Arc<dyn Storage>, identity: FleetIdentity, name: FleetName) -> Self {
+        Self { storage, identity, name: CurrentName::new(name), is_copying: false }
     }
 
     fn root(&self) -> String {
@@ -177,7 +182,7 @@ impl DataFolder {
         let fleets = self.manifest(|manifest| manifest.fleets.clone());
         let read = |entry: ManifestEntry| {
             let (name, spec) = fleet_record::decode(&entry.description)?;
-            Ok((name, spec, self.folder(entry.fleet)))
+            Ok((name.clone(), spec, self.folder(entry.fleet, name)))
         };
         fleets.into_iter().map(read).collect()
     }
@@ -192,11 +197,69 @@ impl DataFolder {
         spec: &FleetSpec,
     ) -> Result<FleetFolder, ServiceError> {
         let id = u128::from(random()?) << 64 | u128::from(random()?);
-        let folder = self.folder(FleetIdentity::new(id, name.as_str())?);
+        let folder = self.folder(self.place(name, id)?, name.clone());
         self.clear_place(&folder)?;
         self.create_folders(&folder)?;
         self.enlist(folder.identity.clone(), fleet_record::encode(name, spec))?;
         Ok(folder)
+    }
+
+    /// Where a fleet is stored: in the folder of the listed fleet of its name, otherwise in one of
+    /// its name, or of its id if that is the folder of a fleet that was renamed.
+    fn place(&self, name: &FleetName, id: u128) -> Result<FleetIdentity, ServiceError> {
+        self.manifest(|manifest| {
+            let mut folder = name.as_str().to_owned();
+            for ManifestEntry { fleet, description } in &manifest.fleets {
+                if fleet_record::decode(description)?.0 == *name {
+                    folder.clone_from(&fleet.name);
+                    break;
+                }
+                if fleet.name == name.as_str() {
+                    folder = format!("{id:032x}");
+                }
+            }
+            Ok(FleetIdentity::new(id, &folder)?)
+        })
+    }
+
+    /// Confirms that a copy that began as a copy of the fleet `name` may be installed: no change of
+    /// the list since then requires another place.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotFollower`], [`ServiceError::Log`].
+    pub(crate) fn check_place(
+        &self,
+        name: &FleetName,
+        copy: &FleetFolder,
+    ) -> Result<(), ServiceError> {
+        let is_elsewhere = self
+            .fleets()?
+            .iter()
+            .any(|(other, _, folder)| folder.identity.id == copy.identity.id && other != name);
+        if is_elsewhere || self.place(name, copy.identity.id)? != copy.identity {
+            return Err(ServiceError::CopyMoved);
+        }
+        Ok(())
+    }
+
+    /// Gives listed fleets, found by their ids, new names, all of them or none. Their folders keep
+    /// their names.
+    ///
+    /// # Errors
+    /// [`ServiceError::Log`].
+    pub(crate) fn rename_fleets(
+        &self,
+        names: &BTreeMap<u128, FleetName>,
+    ) -> Result<(), ServiceError> {
+        self.change(|manifest| {
+            for entry in &mut manifest.fleets {
+                if let Some(name) = names.get(&entry.fleet.id) {
+                    let (_, spec) = fleet_record::decode(&entry.description)?;
+                    entry.description = fleet_record::encode(name, &spec);
+                }
+            }
+            Ok(())
+        })
     }
 
     fn create_folders(&self, folder: &FleetFolder) -> Result<(), ServiceError> {
@@ -213,6 +276,7 @@ impl DataFolder {
             // A creation that failed on a full disk may have left an entry.
             manifest.fleets.retain(|other| other.fleet.name != entry.fleet.name);
             manifest.fleets.push(entry);
+            Ok(())
         })
     }
 
@@ -229,15 +293,15 @@ impl DataFolder {
         id: u128,
         aside: Option<String>,
     ) -> Result<FleetFolder, ServiceError> {
-        let identity = FleetIdentity::new(id, name.as_str())?;
-        let folder = FleetFolder { is_copying: true, ..self.folder(identity) };
+        let folder = self.folder(self.place(name, id)?, name.clone());
+        let folder = FleetFolder { is_copying: true, ..folder };
         // Write the list first: fleet folders without a list are treated as damage, and the copy
         // is listed last.
         if Manifest::load(&*self.0.storage)?.is_none() {
-            self.change(|_| ())?;
+            self.change(|_| Ok(()))?;
         }
         // Finish an earlier completion that failed.
-        self.settle_copy(name.as_str())?;
+        self.settle_copy(&folder.identity.name)?;
         self.remove_files(&folder)?;
         self.create_folders(&folder)?;
         let record = CopyRecord { id, description: fleet_record::encode(name, spec), aside };
@@ -252,10 +316,10 @@ impl DataFolder {
     /// [`ServiceError::Log`]. If the first rename has succeeded, the next start completes the
     /// replacement.
     pub(crate) fn complete_copy(&self, copy: &FleetFolder) -> Result<FleetFolder, ServiceError> {
-        let name = &copy.identity.name;
-        self.rename(&copy.root(), &beside(name, COPIED))?;
-        self.settle_copy(name)?;
-        Ok(self.folder(copy.identity.clone()))
+        let place = &copy.identity.name;
+        self.rename(&copy.root(), &beside(place, COPIED))?;
+        self.settle_copy(place)?;
+        Ok(self.folder(copy.identity.clone(), copy.name.get()))
     }
 
     /// Installs `fleets/NAME.copied`, if it exists, as the folder of the fleet.
@@ -263,7 +327,8 @@ impl DataFolder {
         let storage = &*self.0.storage;
         let (copied, place) = (beside(name, COPIED), format!("fleets/{name}"));
         if let Some(record) = CopyRecord::load(storage, &copied)? {
-            let replaced = self.folder(record.identity(name)?);
+            let (fleet, _) = fleet_record::decode(&record.description)?;
+            let replaced = self.folder(record.identity(name)?, fleet);
             let listed_id = self.manifest(|list| {
                 let found = list.fleets.iter().find(|entry| entry.fleet.name == name);
                 found.map(|entry| entry.fleet.id)
@@ -340,21 +405,19 @@ impl DataFolder {
             return self.remove_files(folder);
         }
         let to = self.set_aside(folder, "unlisted")?;
-        warn!(fleet = %folder.identity.name, to, "files that the list of fleets lacks are set aside");
+        warn!(fleet = %folder.name, to, "files that the list of fleets lacks are set aside");
         Ok(())
     }
 
-    /// Removes a fleet from the list; returns its folder. After an error the list is as before.
+    /// Removes the fleet in this folder from the list. After an error the list is as before.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
-    pub(crate) fn unlist(&self, name: &FleetName) -> Result<Option<FleetFolder>, ServiceError> {
-        let mut removed = None;
+    pub(crate) fn unlist(&self, folder: &FleetFolder) -> Result<(), ServiceError> {
         self.change(|manifest| {
-            let place = manifest.fleets.iter().position(|it| it.fleet.name == name.as_str());
-            removed = place.map(|place| manifest.fleets.remove(place));
-        })?;
-        Ok(removed.map(|entry| self.folder(entry.fleet)))
+            manifest.fleets.retain(|entry| entry.fleet.name != folder.identity.name);
+            Ok(())
+        })
     }
 
     /// Gives the folder of a fleet another name, `NAME.SUFFIX`, and removes the fleet from the
@@ -370,7 +433,7 @@ impl DataFolder {
         let from = folder.root();
         let to = self.free_name(&from, suffix);
         self.rename(&from, &to)?;
-        self.unlist(&FleetName::new("name", &folder.identity.name)?)?;
+        self.unlist(folder)?;
         Ok(folder.storage.display(&to))
     }
 
@@ -458,8 +521,8 @@ impl DataFolder {
         Ok(self.role().server_id)
     }
 
-    fn folder(&self, identity: FleetIdentity) -> FleetFolder {
-        FleetFolder::new(self.0.storage.clone(), identity)
+    fn folder(&self, identity: FleetIdentity, name: FleetName) -> FleetFolder {
+        FleetFolder::new(self.0.storage.clone(), identity, name)
     }
 
     /// Removes the files of a fleet that is not in the list.
@@ -481,10 +544,13 @@ impl DataFolder {
     }
 
     /// Changes the list on disk, then in memory.
-    fn change(&self, change: impl FnOnce(&mut Manifest)) -> Result<(), ServiceError> {
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Manifest) -> Result<(), ServiceError>,
+    ) -> Result<(), ServiceError> {
         self.manifest(|manifest| {
             let mut changed = manifest.clone();
-            change(&mut changed);
+            change(&mut changed)?;
             changed.store(&*self.0.storage)?;
             *manifest = changed;
             Ok(())
@@ -615,7 +681,8 @@ mod tests {
         data.add(&bus, &spec()).unwrap();
         assert_eq!(folders(root.path()), ["bus", "bus.unlisted", "tram"]);
         // The folder of a fleet without cycles is removed, not set aside.
-        data.unlist(&bus).unwrap();
+        let folder = data.fleets().unwrap().into_iter().find(|(name, ..)| *name == bus).unwrap().2;
+        data.unlist(&folder).unwrap();
         data.add(&bus, &spec()).unwrap();
         assert_eq!(folders(root.path()), ["bus", "bus.unlisted", "tram"]);
     }

@@ -13,7 +13,7 @@ use tracing::{debug, error, info, warn};
 
 use super::fleet_log::{FleetLog, LogCondition};
 use super::group_thread::PendingGroup;
-use crate::cycle::WallClock;
+use crate::cycle::{CurrentName, WallClock};
 use crate::limits::LOG_RETRY_MS;
 use crate::metrics::FleetMetrics;
 
@@ -22,7 +22,7 @@ const UNFINISHED: &str = "the thread that collects its cycles has ended before t
 
 /// See the file's head.
 pub(super) struct DiskThread {
-    pub(super) fleet: String,
+    pub(super) fleet: CurrentName,
     pub(super) writer: LogWriter,
     pub(super) log: Arc<FleetLog>,
     pub(super) groups: Receiver<PendingGroup>,
@@ -69,16 +69,16 @@ impl DiskThread {
             let _ = thread.join();
         }
         if let Err(error) = written {
-            error!(fleet = self.fleet, %error, "the log failed; the fleet takes no more reports");
+            error!(fleet = %self.fleet, %error, "the log failed; the fleet takes no more reports");
             self.log.fail(&error.to_string());
             self.wake();
             return;
         }
         let fleet = self.fleet;
         match self.writer.close() {
-            Ok(()) => info!(fleet, "the log is closed"),
+            Ok(()) => info!(%fleet, "the log is closed"),
             Err(error) => {
-                error!(fleet, %error, "the log was not closed in order");
+                error!(%fleet, %error, "the log was not closed in order");
                 self.log.fail(&error.to_string());
             }
         }
@@ -139,7 +139,7 @@ impl DiskThread {
     /// completes meanwhile may free segments.
     fn wait_for_space(&mut self, error: &LogError) -> Result<(), LogError> {
         if self.log.check().is_ok() {
-            warn!(fleet = self.fleet, %error, "the log has no space; reports are refused");
+            warn!(fleet = %self.fleet, %error, "the log has no space; reports are refused");
         }
         let why: Arc<str> = error.to_string().into();
         self.log.publish(|reading| reading.condition = LogCondition::NoSpace(why));
@@ -179,7 +179,7 @@ impl DiskThread {
             // The writer reports the full disk when it needs the segment.
             Err(LogError::Space { .. }) => {}
             Err(error) => {
-                warn!(fleet = self.fleet, %error, "the next segment of the log is not prepared");
+                warn!(fleet = %self.fleet, %error, "the next segment of the log is not prepared");
                 self.prepares = false;
             }
         }
@@ -238,7 +238,7 @@ impl DiskThread {
             self.needed_epoch = None;
             return;
         };
-        debug!(fleet = self.fleet, epoch, "segments of the log are retired");
+        debug!(fleet = %self.fleet, epoch, "segments of the log are retired");
         // The channel holds at most one result.
         let (sender, retired) = bounded(1);
         let work = move || while retirement.next().is_some_and(|it| sender.send(it).is_ok()) {};
@@ -282,7 +282,9 @@ mod tests {
         SimulatedDisk, Storage, create_log,
     };
 
+    use super::super::fleet_log::LogReading;
     use super::*;
+    use crate::cycle::FleetName;
     use crate::metrics::Metrics;
 
     const LOG: &str = "log";
@@ -304,7 +306,8 @@ mod tests {
         };
         let (before, storage_of) = (recovered(&storage), storage.clone());
         let writer = LogWriter::open(storage_of, LOG, options, before, 0, 3).unwrap();
-        let log = Arc::new(FleetLog::new("f", super::super::fleet_log::LogReading::default()));
+        let fleet = CurrentName::new(FleetName::new("name", "f").unwrap());
+        let log = Arc::new(FleetLog::new(&fleet, LogReading::default()));
         let (groups_sender, groups) = crossbeam_channel::unbounded();
         let (empty, _empty) = bounded(2);
         let (written, _written) = bounded(1);
@@ -319,7 +322,7 @@ mod tests {
         }
         drop(groups_sender);
         let thread = DiskThread {
-            fleet: "f".into(),
+            fleet: fleet.clone(),
             writer,
             log: log.clone(),
             groups,
@@ -330,7 +333,7 @@ mod tests {
             follower_bytes: 0,
             follower_keep: Duration::ZERO,
             wall: WallClock::system(),
-            metrics: Metrics::default().fleet("f"),
+            metrics: Metrics::default().fleet(&fleet),
             needed_epoch: None,
             put_off: None,
             prepares: true,

@@ -16,6 +16,7 @@ use super::history::FleetHistory;
 use super::log_purge::LogPurge;
 use super::log_tail::LogTail;
 use super::sync_times::SyncTimes;
+use crate::cycle::CurrentName;
 use crate::error::ServiceError;
 use crate::limits::LOG_SPACE_WAIT_MS;
 
@@ -106,7 +107,7 @@ struct Progress {
 /// See the file's head.
 #[derive(Debug)]
 pub struct FleetLog {
-    fleet: String,
+    fleet: CurrentName,
     reading: watch::Sender<LogReading>,
     /// Locked until the resulting state is published, so that no settled cycle is missed.
     progress: Mutex<Progress>,
@@ -123,9 +124,9 @@ pub struct FleetLog {
 }
 
 impl FleetLog {
-    pub(super) fn new(fleet: &str, reading: LogReading) -> Self {
+    pub(super) fn new(fleet: &CurrentName, reading: LogReading) -> Self {
         Self {
-            fleet: fleet.to_owned(),
+            fleet: fleet.clone(),
             progress: Mutex::new(Progress {
                 epoch: reading.durable_epoch,
                 clock_ms: 0,
@@ -295,7 +296,7 @@ impl FleetLog {
     }
 
     fn error_of(&self, condition: &LogCondition) -> Option<ServiceError> {
-        let fleet = || self.fleet.clone();
+        let fleet = || self.fleet.to_string();
         match condition {
             LogCondition::Running => None,
             LogCondition::NoSpace(why) => {
@@ -386,6 +387,11 @@ mod tests {
     use crossbeam_channel::bounded;
 
     use super::*;
+    use crate::cycle::FleetName;
+
+    fn fleet() -> CurrentName {
+        CurrentName::new(FleetName::new("name", "f").unwrap())
+    }
 
     fn at(epoch: u64) -> Position {
         Position { epoch, ..Position::default() }
@@ -393,7 +399,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_cycle_is_durable_once_all_before_it_are() {
-        let log = FleetLog::new("f", LogReading { durable_epoch: 4, ..LogReading::default() });
+        let log = FleetLog::new(&fleet(), LogReading { durable_epoch: 4, ..LogReading::default() });
         log.pass(5, 0);
         assert_eq!(log.reading().durable_epoch, 5);
         log.add_pending(6, 0, 10);
@@ -411,7 +417,7 @@ mod tests {
     #[test]
     fn a_cycle_without_changes_is_durable_when_its_predecessor_becomes_so_meanwhile() {
         const ROUNDS: u64 = 20_000;
-        let log = FleetLog::new("f", LogReading::default());
+        let log = FleetLog::new(&fleet(), LogReading::default());
         let turn = Barrier::new(2);
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -436,7 +442,7 @@ mod tests {
     #[test]
     fn a_term_that_begins_is_seen_while_the_state_changes() {
         const TERMS: u64 = 20_000;
-        let log = Arc::new(FleetLog::new("f", LogReading::default()));
+        let log = Arc::new(FleetLog::new(&fleet(), LogReading::default()));
         let (seen, seen_terms) = bounded(0);
         let waiting = log.clone();
         // The threads are not joined: if they deadlock, the timeout below fails the test. With more
@@ -463,7 +469,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_full_disk_fails_those_that_wait_for_long() {
-        let log = FleetLog::new("f", LogReading::default());
+        let log = FleetLog::new(&fleet(), LogReading::default());
         log.add_pending(1, 0, 1);
         log.add_pending(2, 0, 1);
         let full = |why: &str| {
@@ -502,7 +508,7 @@ mod tests {
 
     #[tokio::test]
     async fn failure_is_final_and_a_full_disk_is_not() {
-        let log = FleetLog::new("f", LogReading::default());
+        let log = FleetLog::new(&fleet(), LogReading::default());
         log.publish(|reading| reading.condition = LogCondition::NoSpace("full".into()));
         assert!(matches!(log.check(), Err(ServiceError::LogSpace { .. })));
         log.add_pending(1, 0, 1);

@@ -24,7 +24,8 @@ use super::history::{HistoryHandle, HistoryKeep};
 use super::log_sink::LogSink;
 use super::read_ahead::{CycleBatch, read_ahead};
 use crate::cycle::{
-    BatchId, CycleNumber, CycleRecord, NumberedEngine, Producers, SharedTerms, WallClock,
+    BatchId, CurrentName, CycleNumber, CycleRecord, NumberedEngine, Producers, SharedTerms,
+    WallClock,
 };
 use crate::engine_choice::EngineFactory;
 use crate::error::ServiceError;
@@ -72,7 +73,7 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
     let mut replay = Replay::new(tools)?;
     let checkpoint = replay.load_checkpoint(tools)?;
     let reader = tools.folder.read_log(replay.epoch, ReadMode::Recover)?;
-    let mut progress = Progress::new(&tools.folder.identity.name);
+    let mut progress = Progress::new(&tools.folder.name);
     let replay_started = Instant::now();
     let recovered = read_ahead(reader, |batches| {
         for CycleBatch { cycles, remaining_bytes } in batches {
@@ -98,7 +99,7 @@ pub(crate) fn recover(tools: &RecoveryTools<'_>) -> Result<RecoveredFleet, Servi
     let seconds = recovery.as_secs_f64();
     tools.metrics.recovery_seconds.set(seconds);
     info!(
-        fleet = tools.folder.identity.name,
+        fleet = %tools.folder.name,
         objects = replay.engine.objects(),
         rows,
         seconds,
@@ -164,7 +165,7 @@ impl Replay {
         self.clock_ms = state.clock_ms;
         self.engine.import(state)?;
         info!(
-            fleet = folder.identity.name,
+            fleet = %folder.name,
             epoch = self.epoch,
             objects = self.engine.objects(),
             verify_seconds = verified.as_secs_f64(),
@@ -227,7 +228,7 @@ struct Replayed {
 
 /// Logs the progress of a recovery.
 struct Progress<'a> {
-    fleet: &'a str,
+    fleet: &'a CurrentName,
     rows: u64,
     started: Instant,
     shown: Instant,
@@ -235,7 +236,7 @@ struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    fn new(fleet: &'a str) -> Self {
+    fn new(fleet: &'a CurrentName) -> Self {
         let now = Instant::now();
         Self { fleet, rows: 0, started: now, shown: now, shown_rows: 0 }
     }
@@ -248,7 +249,7 @@ impl<'a> Progress<'a> {
         let rows_per_s = ((self.rows - self.shown_rows) as f64 / since.as_secs_f64()) as u64;
         let rows = self.rows;
         let seconds = self.started.elapsed().as_secs();
-        info!(fleet = self.fleet, rows, rows_per_s, remaining_bytes, seconds, "recovering");
+        info!(fleet = %self.fleet, rows, rows_per_s, remaining_bytes, seconds, "recovering");
         (self.shown, self.shown_rows) = (Instant::now(), self.rows);
     }
 }
@@ -290,7 +291,7 @@ fn open_log(
         bytes: writer.bytes(),
         ..LogReading::default()
     };
-    let log = Arc::new(FleetLog::new(&tools.folder.identity.name, reading));
+    let log = Arc::new(FleetLog::new(&tools.folder.name, reading));
     let &Replayed { rows: replayed_rows, time } = replayed;
     log.tail().replayed(tools.engines.name, replayed_rows, time);
     let start = LogStart { tools, writer, log: log.clone(), terms: terms.clone(), replayed_rows };
@@ -311,7 +312,7 @@ impl LogStart<'_> {
     fn sink(self, epoch: u64, clock_ms: i64, needed_epoch: u64) -> Result<LogSink, ServiceError> {
         let Self { tools, writer, log, terms, replayed_rows } = self;
         let (limits, space) = (tools.limits, tools.options.space.tag());
-        let fleet = tools.folder.identity.name.clone();
+        let fleet = tools.folder.name.clone();
         let (item_sender, items) = unbounded();
         let (group_sender, groups) = bounded(0);
         let (empty_sender, empty) = bounded(2);

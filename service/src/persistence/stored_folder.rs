@@ -6,15 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use shoal_position_log::{
-    DirectoryLock, FileStorage, FleetIdentity, LogError, LogOptions, Manifest, ReadMode, Recovered,
-    RepairReport, Storage, checkpoint_epochs, list_segments, open_checkpoint, repair, segment_path,
+    DirectoryLock, FileStorage, FleetIdentity, LogError, LogOptions, Manifest, ManifestEntry,
+    ReadMode, Recovered, RepairReport, Storage, checkpoint_epochs, list_segments, open_checkpoint,
+    repair, segment_path,
 };
 
 use super::checkpoint::{self, CheckpointContent};
 use super::data_folder::{FleetFolder, random, unlisted};
 use super::fleet_record;
 use super::log_content::{FrameVisitor, LogContent, ReadDepth};
-use crate::cycle::FleetSpec;
+use crate::cycle::{FleetName, FleetSpec};
 use crate::error::ServiceError;
 
 /// See the file's head.
@@ -30,6 +31,7 @@ pub struct StoredFolder {
 /// A fleet in a data folder.
 pub struct StoredFleet {
     folder: FleetFolder,
+    name: FleetName,
     description: Vec<u8>,
     /// The same files as in `folder`, but writable.
     writable: Arc<dyn Storage>,
@@ -83,12 +85,19 @@ impl StoredFolder {
         let writable: Arc<dyn Storage> = Arc::new(FileStorage::new(folder));
         let manifest = Manifest::load(&*read_only)?.unwrap_or_default();
         let unlisted = unlisted(folder, &manifest);
-        let fleets = manifest.fleets.into_iter().map(|entry| StoredFleet {
-            folder: FleetFolder::new(read_only.clone(), entry.fleet),
-            description: entry.description,
-            writable: writable.clone(),
-        });
-        Ok(Some(Self { fleets: fleets.collect(), unlisted, _lock: lock }))
+        let stored = |entry: ManifestEntry| {
+            let ManifestEntry { fleet, description } = entry;
+            let name = match fleet_record::decode(&description) {
+                Ok((name, _)) => name,
+                // `StoredFleet::spec` returns the error.
+                Err(_) => FleetName::new("name", &fleet.name)?,
+            };
+            let folder = FleetFolder::new(read_only.clone(), fleet, name.clone());
+            Ok(StoredFleet { folder, name, description, writable: writable.clone() })
+        };
+        let fleets =
+            manifest.fleets.into_iter().map(stored).collect::<Result<_, ServiceError>>()?;
+        Ok(Some(Self { fleets, unlisted, _lock: lock }))
     }
 
     /// The fleet of this name, or all fleets.
@@ -97,7 +106,7 @@ impl StoredFolder {
     /// [`ServiceError::FleetUnknown`].
     pub fn select(&self, name: Option<&str>) -> Result<Vec<&StoredFleet>, ServiceError> {
         let is_selected =
-            |fleet: &&StoredFleet| name.is_none_or(|name| fleet.identity().name == name);
+            |fleet: &&StoredFleet| name.is_none_or(|name| fleet.name.as_str() == name);
         let fleets: Vec<&StoredFleet> = self.fleets.iter().filter(is_selected).collect();
         match name {
             Some(name) if fleets.is_empty() => Err(ServiceError::FleetUnknown(name.to_owned())),
@@ -107,7 +116,12 @@ impl StoredFolder {
 }
 
 impl StoredFleet {
-    /// The name and the id of the fleet.
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// Its id, and the name of its folder.
     pub fn identity(&self) -> &FleetIdentity {
         &self.folder.identity
     }

@@ -1,6 +1,6 @@
-//! `FleetService`: creates, lists, clears and deletes fleets.
+//! `FleetService`: creates, lists, renames, clears and deletes fleets.
 //!
-//! Creating and deleting a fleet continue even if the client disconnects.
+//! Creating, renaming and deleting a fleet continue even if the client disconnects.
 
 use shoal_engine::Request as EngineRequest;
 use shoal_proto::v1;
@@ -8,7 +8,7 @@ use shoal_proto::v1::fleet_service_server::FleetService;
 use shoal_proto::v1::{
     ClearFleetRequest, ClearFleetResponse, CreateFleetRequest, CreateFleetResponse,
     DeleteFleetRequest, DeleteFleetResponse, GetFleetRequest, GetFleetResponse, ListFleetsRequest,
-    ListFleetsResponse,
+    ListFleetsResponse, RenameFleetRequest, RenameFleetResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -69,6 +69,21 @@ impl FleetService for ServiceContext {
     ) -> Result<Response<ListFleetsResponse>, Status> {
         let call = Call::of(request.extensions())?;
         Ok(Response::new(list_fleets(self, &call, request.get_ref())?))
+    }
+
+    async fn rename_fleet(
+        &self,
+        request: Request<RenameFleetRequest>,
+    ) -> Result<Response<RenameFleetResponse>, Status> {
+        // As for a destructive call, an empty name does not mean `default`.
+        let name = FleetName::new("name", &request.get_ref().name)?;
+        let (context, call) = (self.clone(), Call::of(request.extensions())?);
+        let new_name = request.into_inner().new_name;
+        let renamed = whole(async move {
+            let fleet = context.rename_fleet(&call, &name, &new_name).await?;
+            Ok(context.describe(&fleet))
+        });
+        Ok(Response::new(RenameFleetResponse { fleet: Some(renamed.await?) }))
     }
 
     async fn clear_fleet(

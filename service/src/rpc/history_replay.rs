@@ -87,8 +87,8 @@ impl PacedReplay {
         let (mut next_ms, to_ms) = self.window_ms;
         let (mut pace, mut held) = (None, None);
         loop {
-            let name = self.fleet.name().as_str();
-            let mut query = match PastQuery::new(context, &self.call, name) {
+            let name = self.fleet.name();
+            let mut query = match PastQuery::new(context, &self.call, name.as_str()) {
                 Ok(query) => query.within(self.window_ms),
                 Err(error) => return Ok(Err(error.into())),
             };

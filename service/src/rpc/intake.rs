@@ -22,7 +22,7 @@ use super::report_message::{Payload, ReportMessage};
 use super::row_times::newest_times;
 use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
-use crate::cycle::{BatchId, Durability};
+use crate::cycle::{BatchId, DEFAULT, Durability};
 use crate::error::ServiceError;
 use crate::fleet::{ChangePermit, ChangeReply, ConvertedRequest, Fleet, FleetState, PendingChange};
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, WORKER_BYTES_MIN, WORKER_ROWS_MIN};
@@ -125,10 +125,13 @@ impl Intake {
     }
 
     fn fleet(&mut self, name: &str) -> Result<Arc<Fleet>, ServiceError> {
+        let is_current = |fleet: &Fleet| {
+            let now = fleet.name();
+            fleet.state() == FleetState::Running
+                && now.as_str() == if name.is_empty() { DEFAULT } else { name }
+        };
         match &self.fleet {
-            Some((last, fleet)) if last == name && fleet.state() == FleetState::Running => {
-                Ok(fleet.clone())
-            }
+            Some((last, fleet)) if last == name && is_current(fleet) => Ok(fleet.clone()),
             _ => {
                 let fleet = self.context.fleet(&self.call, "fleet", name)?;
                 if self.used.iter().all(|(term, _)| *term != fleet.term()) {

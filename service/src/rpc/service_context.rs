@@ -143,6 +143,24 @@ impl ServiceContext {
         self.registry.create(name, spec).await
     }
 
+    /// Gives a fleet another name.
+    ///
+    /// # Errors
+    /// [`ServiceError::FleetName`]; those of [`ServiceContext::named_fleet`] and of
+    /// [`Registry::rename`].
+    pub(super) async fn rename_fleet(
+        &self,
+        call: &Call,
+        name: &FleetName,
+        new_name: &str,
+    ) -> Result<Arc<Fleet>, ServiceError> {
+        self.registry.check_ready()?;
+        call.check_fleet(name)?;
+        let new_name = FleetName::new("new_name", new_name)?;
+        call.check_new_fleet(&new_name)?;
+        self.registry.rename(name, new_name).await
+    }
+
     /// Deletes a fleet.
     ///
     /// # Errors
@@ -171,7 +189,7 @@ impl ServiceContext {
     /// The fleets that the caller may administer.
     pub(super) fn administered(&self, call: &Call) -> Vec<Arc<Fleet>> {
         let mut fleets = self.registry.list();
-        fleets.retain(|fleet| call.administers(fleet.name()));
+        fleets.retain(|fleet| call.administers(&fleet.name()));
         fleets
     }
 
@@ -188,7 +206,7 @@ impl ServiceContext {
     ) -> Result<(), ServiceError> {
         match self.registry.session_fleet(handle, requested) {
             None => Ok(()),
-            Some(owner) if call.sees(owner.name()) => Err(ServiceError::SessionOtherFleet {
+            Some(owner) if call.sees(&owner.name()) => Err(ServiceError::SessionOtherFleet {
                 fleet: requested.name().as_str().into(),
                 session_fleet: owner.name().as_str().into(),
             }),

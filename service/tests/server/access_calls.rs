@@ -287,13 +287,17 @@ async fn fleets_of_others_are_as_if_they_did_not_exist() {
         }
         assert!(texts.windows(2).all(|pair| pair[0] == pair[1]), "{}: {texts:?}", row.path);
     }
-    let (answer, status) = whole_answer(
-        &server,
-        "/shoal.v1.FleetService/ListFleets",
-        &[("authorization", "Bearer mine")],
-        frame(&[]),
-    )
-    .await;
+    let authorization = [("authorization", "Bearer mine")];
+    for other in OTHERS {
+        let rename = v1::RenameFleetRequest { name: MINE.into(), new_name: other.into() };
+        let path = "/shoal.v1.FleetService/RenameFleet";
+        let body = frame(&rename.encode_to_vec());
+        let (_, status) = whole_answer(&server, path, &authorization, body).await;
+        assert_eq!(status.code(), Code::PermissionDenied, "{other}: {status:?}");
+    }
+    let (answer, status) =
+        whole_answer(&server, "/shoal.v1.FleetService/ListFleets", &authorization, frame(&[]))
+            .await;
     assert_eq!(status.code(), Code::Ok);
     let listed = v1::ListFleetsResponse::decode(answer.unwrap()).unwrap();
     let names: Vec<_> = listed.fleets.iter().map(|fleet| fleet.name.as_str()).collect();

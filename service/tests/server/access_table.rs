@@ -44,7 +44,7 @@ fn what_changes_the_server_needs_admin() {
     for row in METHODS {
         assert_eq!(method_right(row.path), Some(&row));
         let method = row.path.rsplit('/').next().unwrap();
-        let changes_fleets = ["CreateFleet", "ClearFleet", "DeleteFleet", "Erase"];
+        let changes_fleets = ["CreateFleet", "RenameFleet", "ClearFleet", "DeleteFleet", "Erase"];
         if changes_fleets.contains(&method) {
             assert_eq!(row.needs, Needs::Fleet(Right::Admin), "{}", row.path);
         }

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{Backend, EngineOptions, HashKey};
+use shoal_position_log::SimulatedDisk;
 use shoal_proto::v1;
 use shoal_service::{ServerLimits, ServerOptions};
 use tokio::sync::mpsc;
@@ -11,10 +12,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic_types::StatusExt as _;
 
 use crate::gated_engine::{Gate, Shortage};
+use crate::restart::start;
 use crate::running::{
     ReportsOnce as _, Running, START_MS, Whole, assert_refused, fix, millis, objects_in, options,
     refused, report, rows, sums, until, whole, within, world,
 };
+use crate::subscriber::{Subscriber, subscribe, subscription};
 
 fn named(name: &str) -> v1::CreateFleetRequest {
     let clock = v1::Clock::Event.into();
@@ -64,6 +67,85 @@ async fn a_fleet_is_created_described_cleared_and_deleted() {
     // The name can be reused by a new fleet.
     let again = fleets.create_fleet(named("plane")).await.unwrap().into_inner().fleet.unwrap();
     assert_ne!(again.term, created.term);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renamed_fleet_continues_and_its_old_name_is_free() {
+    let disk = SimulatedDisk::new(3);
+    let server = start(&disk).await;
+    let mut fleets = server.fleets().await;
+    let created = fleets.create_fleet(named("bus")).await.unwrap().into_inner().fleet.unwrap();
+    let to = |fleet: &str, object| v1::ReportRequest {
+        fleet: fleet.into(),
+        ..rows(vec![fix(object, START_MS, 1.0, 1.0)])
+    };
+    // A report stream and a subscription that are open during the change.
+    let (sender, messages) = mpsc::channel(1);
+    let stream = server.positions().await.report(ReceiverStream::new(messages)).await;
+    let mut acks = stream.unwrap().into_inner();
+    sender.send(to("bus", 1)).await.unwrap();
+    let ack = acks.message().await.unwrap().unwrap().ack.unwrap();
+    let regions = vec![subscription(1, world())];
+    let request = v1::SubscribeRequest { fleet: "bus".into(), ..subscribe(regions) };
+    let mut subscriber = Subscriber::open(server.subscriptions().await, request).await.unwrap();
+    subscriber.until(ack.epoch).await;
+
+    let rename = |name: &str, new_name: &str| {
+        let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        v1::RenameFleetRequest { name, new_name }
+    };
+    refused(fleets.rename_fleet(rename("bus", "default")).await, "FLEET_EXISTS");
+    refused(fleets.rename_fleet(rename("tram", "van")).await, "FLEET_UNKNOWN");
+    refused(fleets.rename_fleet(rename("bus", "A")).await, "FLEET_NAME");
+    refused(fleets.rename_fleet(rename("", "tram")).await, "FLEET_NAME");
+    fleets.rename_fleet(rename("bus", "bus")).await.unwrap();
+    let renamed = fleets.rename_fleet(rename("bus", "tram")).await.unwrap().into_inner();
+    let renamed = renamed.fleet.unwrap();
+    assert_eq!((renamed.name.as_str(), renamed.term), ("tram", created.term));
+    assert!(renamed.epoch >= ack.epoch && renamed.object_count == 1);
+    refused(fleets.get_fleet(v1::GetFleetRequest { name: "bus".into() }).await, "FLEET_UNKNOWN");
+    let (_, metrics) = server.http("/metrics").await;
+    assert!(!metrics.contains("\"bus\"") && metrics.contains("outcome=\"applied\""));
+    let applied = "shoal_rows_total{fleet=\"tram\",outcome=\"applied\"} 1";
+    assert!(metrics.contains(applied), "{metrics}");
+
+    // Another fleet of the old name has its own folder.
+    let other = fleets.create_fleet(named("bus")).await.unwrap().into_inner().fleet.unwrap();
+    assert_ne!(other.term, created.term);
+    server.positions().await.once(to("bus", 7)).await.unwrap();
+    // The stream and the subscription continue. Each message names its fleet as it is called now.
+    sender.send(to("tram", 2)).await.unwrap();
+    let ack = acks.message().await.unwrap().unwrap().ack.unwrap();
+    sender.send(to("bus", 8)).await.unwrap();
+    acks.message().await.unwrap().unwrap();
+    subscriber.until(ack.epoch).await;
+    assert_eq!(subscriber.held[&1], [1, 2].into());
+    let token = subscriber.token.clone();
+    let resume =
+        v1::SubscribeRequest { fleet: "tram".into(), resume_token: token, ..Default::default() };
+    Subscriber::open(server.subscriptions().await, resume).await.unwrap();
+    fleets.rename_fleet(rename("bus", "van")).await.unwrap();
+    sender.send(to("bus", 9)).await.unwrap();
+    let failed = acks.message().await.unwrap().unwrap().ack.unwrap().failed;
+    assert_eq!(failed[0].status.as_ref().unwrap().message, "fleet \"bus\" not found");
+    fleets.rename_fleet(rename("van", "bus")).await.unwrap();
+    drop((sender, acks, subscriber));
+    server.stop().await;
+
+    let server = start(&disk).await;
+    let mut fleets = server.fleets().await;
+    let (bus, tram) = (server.fleet("bus").await, server.fleet("tram").await);
+    assert_eq!((bus.term, bus.object_count), (other.term, 2));
+    assert_eq!((tram.term, tram.object_count), (created.term, 2));
+    // Deleting one leaves the other.
+    fleets.delete_fleet(v1::DeleteFleetRequest { name: "tram".into() }).await.unwrap();
+    fleets.rename_fleet(rename("bus", "tram")).await.unwrap();
+    fleets.create_fleet(named("bus")).await.unwrap();
+    fleets.delete_fleet(v1::DeleteFleetRequest { name: "bus".into() }).await.unwrap();
+    server.stop().await;
+    let server = start(&disk).await;
+    let tram = server.fleet("tram").await;
+    assert_eq!((tram.term, tram.object_count), (other.term, 2));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -540,6 +540,91 @@ async fn fleets_are_created_and_deleted_with_those_of_the_leader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_follower_adopts_the_names_of_its_leaders_fleets() {
+    let (disk, copy) = (SimulatedDisk::new(12), SimulatedDisk::new(13));
+    let leader = lead(&disk).await;
+    let follower = follow(&copy, leader.address).await;
+    // The objects of each fleet, by name.
+    let objects = async |server: &Running| {
+        let list = server.fleets().await.list_fleets(v1::ListFleetsRequest::default()).await;
+        let fleets = list.unwrap().into_inner().fleets;
+        fleets.into_iter().map(|it| (it.name, it.object_count)).collect::<Vec<_>>()
+    };
+    let same = async |follower: &Running, expected: &[(&str, u64)]| {
+        let expected = expected.iter().map(|(name, count)| ((*name).to_owned(), *count));
+        let expected = expected.collect::<Vec<_>>();
+        until(async || objects(follower).await == expected).await;
+    };
+    let create = async |name: &str, count: u64| {
+        let request = v1::CreateFleetRequest { name: name.into(), ..Default::default() };
+        leader.fleets().await.create_fleet(request).await.unwrap();
+        report_to(&leader, name, 1..=count).await;
+    };
+    let rename = async |name: &str, new_name: &str| {
+        let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        let request = v1::RenameFleetRequest { name, new_name };
+        leader.fleets().await.rename_fleet(request).await.unwrap();
+    };
+    create("bus", 1).await;
+    create("tram", 2).await;
+    same(&follower, &[("bus", 1), ("default", 0), ("tram", 2)]).await;
+    refused(
+        {
+            let (name, new_name) = ("bus".into(), "van".into());
+            let request = v1::RenameFleetRequest { name, new_name };
+            follower.fleets().await.rename_fleet(request).await
+        },
+        "FOLLOWER",
+    );
+    // Two fleets exchange their names, so one list of the leader may show both changes.
+    rename("bus", "other").await;
+    rename("tram", "bus").await;
+    rename("other", "tram").await;
+    same(&follower, &[("bus", 2), ("default", 0), ("tram", 1)]).await;
+    report_to(&leader, "tram", 2..=5).await;
+    same(&follower, &[("bus", 2), ("default", 0), ("tram", 5)]).await;
+    // A new fleet of an old name, and another one of a name that the follower still has.
+    rename("tram", "van").await;
+    create("tram", 3).await;
+    same(&follower, &[("bus", 2), ("default", 0), ("tram", 3), ("van", 5)]).await;
+    follower.stop().await;
+    let delete = v1::DeleteFleetRequest { name: "bus".into() };
+    leader.fleets().await.delete_fleet(delete).await.unwrap();
+    rename("van", "bus").await;
+    rename("default", "van").await;
+    let follower = follow(&copy, leader.address).await;
+    same(&follower, &[("bus", 5), ("tram", 3), ("van", 0)]).await;
+    // No fleet was copied again: only the deleted one is set aside.
+    let folders = copy.folders("fleets").unwrap();
+    let is_aside = |name: &&String| name.contains('.');
+    assert_eq!(folders.iter().filter(is_aside).count(), 1, "{folders:?}");
+    assert_eq!(folders.len(), 4, "{folders:?}");
+    // An empty follower copies renamed fleets.
+    let empty = SimulatedDisk::new(14);
+    let second = follow(&empty, leader.address).await;
+    same(&second, &[("bus", 5), ("tram", 3), ("van", 0)]).await;
+    report_to(&leader, "bus", 6..=6).await;
+    for server in [&follower, &second] {
+        same(server, &[("bus", 6), ("tram", 3), ("van", 0)]).await;
+    }
+    // The names survive a restart and a promotion.
+    follower.stop().await;
+    let follower = follow(&copy, leader.address).await;
+    same(&follower, &[("bus", 6), ("tram", 3), ("van", 0)]).await;
+    leader.stop().await;
+    promote(&follower, false).await.unwrap();
+    report_to(&follower, "bus", 7..=7).await;
+    same(&follower, &[("bus", 7), ("tram", 3), ("van", 0)]).await;
+}
+
+/// Reports one row of each object to a fleet.
+async fn report_to(server: &Running, fleet: &str, objects: std::ops::RangeInclusive<u64>) {
+    let fixes = objects.map(|object| fix(object, START_MS, 1.0, 1.0)).collect();
+    let report = v1::ReportRequest { fleet: fleet.into(), ..rows(fixes) };
+    server.positions().await.once(report).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn objects_expire_with_the_clock_of_the_leader() {
     let now = Arc::new(AtomicI64::new(START_MS));
     let clock = now.clone();

@@ -22,6 +22,7 @@ fn valid(id: &str) -> (String, Option<Value>) {
             ("", None)
         }
         "createFleet" => ("", Some(json!({ "name": "new" }))),
+        "renameFleet" => ("", Some(json!({ "new_name": "default" }))),
         "report" => ("", Some(row)),
         "removeObjects" => ("", Some(json!({ "objects": [99] }))),
         "getObjects" => ("objects=1", None),
@@ -63,6 +64,7 @@ impl Case<'_> {
             (200, id) if is_past(id) && !with_history => return None,
             (409, id) if is_past(id) && with_history => return None,
             (409, "createFleet") => body = Some(json!({ "name": "default" })),
+            (409, "renameFleet") => body = Some(json!({ "new_name": "trucks" })),
             (409, "report") => query = "producer=a&batch_seq=7".to_owned(),
             (200, "listNames") => fleet = "trucks",
             (409, _) | (200 | 201, _) => {}

@@ -161,7 +161,7 @@ impl FleetCheck {
     /// # Errors
     /// None, because the visitor does not fail and unreadable data becomes a finding.
     pub(super) fn new(dir: &Path, fleet: &StoredFleet) -> io::Result<Self> {
-        let name = fleet.identity().name.clone();
+        let name = fleet.name().to_owned();
         let content = fleet.content(ReadDepth::Rows, &mut |_| Ok(()))?;
         let mut findings = Vec::new();
         if let Err(error) = fleet.spec() {

@@ -57,8 +57,9 @@ pub(super) fn fleet(
         })
     });
     json!({
-        "fleet": identity.name,
+        "fleet": fleet.name(),
         "id": format!("{:032x}", identity.id),
+        "folder": format!("fleets/{}", identity.name),
         "options": options(fleet),
         "segments": content.segments.iter().map(|it| segment(content, it)).collect::<Vec<_>>(),
         "frames": counts.frames,

@@ -87,7 +87,10 @@ pub(super) fn fleet(
     checkpoints: &Result<Vec<StoredCheckpoint>, LogError>,
 ) -> io::Result<()> {
     let identity = fleet.identity();
-    writeln!(out, "fleet {} ({:032x})", identity.name, identity.id)?;
+    writeln!(out, "fleet {} ({:032x})", fleet.name(), identity.id)?;
+    if identity.name != fleet.name() {
+        writeln!(out, "  folder fleets/{}", identity.name)?;
+    }
     match fleet.spec() {
         Ok(spec) => writeln!(
             out,

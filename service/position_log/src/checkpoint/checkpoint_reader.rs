@@ -63,13 +63,7 @@ impl CheckpointReader {
         }
         let header = CheckpointHeader::parse(window.bytes(0, PAGE_BYTES))
             .map_err(|fault| fault.of_file(display.clone(), CHECKPOINT_VERSION))?;
-        if let Some(fleet) = fleet
-            && header.fleet != *fleet
-        {
-            let (found, expected) = (header.fleet.to_string(), fleet.to_string());
-            let name = format!("{:016}.checkpoint", header.epoch);
-            return Err(LogError::Fleet { file: display, found, expected, name });
-        }
+        header.fleet.check(fleet, &display, || format!("{:016}.checkpoint", header.epoch))?;
         let mut reader = Self {
             display,
             window,

@@ -58,6 +58,15 @@ pub(super) struct NewFleet {
     durability: Option<DurabilityWord>,
 }
 
+/// The new name of a fleet.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rename {
+    /// 1 to 64 characters of a-z, 0-9, `_` and `-`.
+    #[schemars(regex(pattern = "^[a-z0-9_-]{1,64}$"))]
+    new_name: String,
+}
+
 /// A clock.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -143,9 +152,13 @@ pub(super) async fn create(mut call: Call) -> Result<Response, Problem> {
     };
     let reply = call.fleets().create_fleet(call.request(request)).await;
     let fleet = reply.map_err(|status| call.problem(status))?.into_inner().fleet;
-    let fleet = fleet.unwrap_or_default();
+    located(StatusCode::CREATED, &fleet.unwrap_or_default())
+}
+
+/// The answer with a fleet and its path.
+fn located(status: StatusCode, fleet: &v1::Fleet) -> Result<Response, Problem> {
     let place = format!("/v1/fleets/{}", fleet.name);
-    let mut response = json(StatusCode::CREATED, &FleetJson::new(&fleet), &[])?;
+    let mut response = json(status, &FleetJson::new(fleet), &[])?;
     if let Ok(place) = HeaderValue::try_from(place) {
         response.headers_mut().insert(header::LOCATION, place);
     }
@@ -157,6 +170,14 @@ pub(super) async fn describe(call: Call) -> Result<Response, Problem> {
     let reply = call.fleets().get_fleet(request).await;
     let fleet = reply.map_err(|status| call.problem(status))?.into_inner().fleet;
     json(StatusCode::OK, &FleetJson::new(&fleet.unwrap_or_default()), &[])
+}
+
+pub(super) async fn rename(mut call: Call) -> Result<Response, Problem> {
+    let Rename { new_name } = call.parsed(HTTP_REGION_BYTES_MAX).await?;
+    let request = v1::RenameFleetRequest { name: call.fleet.clone(), new_name };
+    let reply = call.fleets().rename_fleet(call.request(request)).await;
+    let fleet = reply.map_err(|status| call.problem(status))?.into_inner().fleet;
+    located(StatusCode::OK, &fleet.unwrap_or_default())
 }
 
 pub(super) async fn delete(call: Call) -> Result<Response, Problem> {

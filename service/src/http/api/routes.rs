@@ -13,7 +13,7 @@ use super::answer::{HEADERS, PAST_ROWS, ROWS};
 use super::call::Call;
 use super::events::EVENTS;
 use super::filter::{AGE, FILTER, FORM, OBJECT_OPTIONS, OPTIONS, PAGE, TIMEOUT, WINDOW};
-use super::fleets::{self, NewFleet, PAGES};
+use super::fleets::{self, NewFleet, PAGES, Rename};
 use super::geometry::{REGION, RegionDocument};
 use super::histories::{self, EVERY, MOMENT, PASSED};
 use super::param::{Param, Query, object};
@@ -126,6 +126,18 @@ pub(super) const ROUTES: &[Route] = &[
         about: "Deletes a fleet with all its objects",
         status: 204,
         handler: handler!(fleets::delete),
+        ..PLAIN
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/rename",
+        id: "renameFleet",
+        about: "Gives a fleet another name",
+        body: document!(Rename),
+        answer: document!(FleetJson),
+        headers: &[("Location", "The new path of the fleet")],
+        refusals: &[WRONG, (409, "A fleet has this name"), LARGE, MEDIA],
+        handler: handler!(fleets::rename),
         ..PLAIN
     },
     Route {

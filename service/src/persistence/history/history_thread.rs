@@ -24,6 +24,7 @@ use super::cycle_rows::CycleRows;
 use super::fleet_history::Erasure;
 use super::pace::Pace;
 use super::{FleetHistory, HistoryKeep};
+use crate::cycle::CurrentName;
 use crate::error::ServiceError;
 use crate::limits::{
     HISTORY_ERASURES_MAX, HISTORY_MERGE_ROWS, HISTORY_POLL_MS, HISTORY_READ_ROWS, HISTORY_RETRY_MS,
@@ -67,7 +68,7 @@ impl HistoryHandle {
         let history = Arc::new(history);
         log.feed(history.clone());
         let (stop, stopped) = bounded(0);
-        let name = format!("history-{}", folder.identity.name);
+        let name = format!("history-{}", folder.name);
         let watermark = writer.watermark();
         let thread = HistoryThread {
             rows: CycleRows::new(tools.options.clock, watermark.clock_ms),
@@ -158,10 +159,10 @@ struct HistoryThread {
 
 impl HistoryThread {
     fn run(mut self) {
-        let fleet = self.folder.identity.name.clone();
+        let fleet = self.folder.name.clone();
         let ended = self.open_reader().and_then(|reader| self.write(reader));
         if let Err(End::Failed(error)) = ended {
-            error!(fleet, %error, "the history has stopped; the log is no longer kept for it");
+            error!(%fleet, %error, "the history has stopped; the log is no longer kept for it");
             self.history.counts().failed = Some(error.to_string().into());
         }
         self.wake();
@@ -169,10 +170,10 @@ impl HistoryThread {
 
     /// Opens the log after the watermark, or at its first cycle if earlier cycles are missing.
     fn open_reader(&mut self) -> Result<LogReader, End> {
-        let fleet = self.folder.identity.name.clone();
+        let fleet = self.folder.name.clone();
         let end = self.log.reading();
         if self.read.position.epoch > end.durable_epoch {
-            warn!(fleet, "the history has cycles that a repair cut off the log");
+            warn!(%fleet, "the history has cycles that a repair cut off the log");
             let position = Position { epoch: end.durable_epoch, ..end.position };
             self.read = Watermark { term: end.term, position, ..self.read };
             self.seal()?;
@@ -188,8 +189,8 @@ impl HistoryThread {
 
     /// Opens the log at epoch `first`, and notes the missing cycles before it.
     fn open_behind_gap(&mut self, first: u64) -> Result<LogReader, LogError> {
-        let (fleet, epoch) = (&self.folder.identity.name, self.read.position.epoch);
-        warn!(fleet, first, "the history lacks cycles that the log no longer has");
+        let (fleet, epoch) = (&self.folder.name, self.read.position.epoch);
+        warn!(%fleet, first, "the history lacks cycles that the log no longer has");
         let from_ms = if epoch > 0 { self.read.clock_ms } else { i64::MIN };
         let (first_epoch, last_epoch) = (epoch + 1, first.saturating_sub(1));
         self.missing = Some(Gap { first_epoch, last_epoch, from_ms, to_ms: from_ms });
@@ -255,7 +256,7 @@ impl HistoryThread {
 
     /// Makes the batch part of the history.
     fn seal(&mut self) -> Result<(), End> {
-        let mut retry = Retry::new(&self.folder.identity.name);
+        let mut retry = Retry::new(&self.folder.name);
         let kept_from_ms = self.history.history().version().kept_from_ms();
         loop {
             match self.writer.seal(&mut self.batch, self.read) {
@@ -270,8 +271,8 @@ impl HistoryThread {
         }
         let limited_to_ms = self.history.history().version().kept_from_ms();
         if limited_to_ms != kept_from_ms {
-            let fleet = &self.folder.identity.name;
-            warn!(fleet, kept_from_ms = limited_to_ms, "too many runs: the oldest are dropped");
+            let fleet = &self.folder.name;
+            warn!(%fleet, kept_from_ms = limited_to_ms, "too many runs: the oldest are dropped");
         }
         self.batch.clear();
         self.batch_began = None;
@@ -329,8 +330,8 @@ impl HistoryThread {
                 self.work = None;
                 (self.may_merge, self.may_work) = (false, false);
                 self.history.counts().retries += 1;
-                let fleet = &self.folder.identity.name;
-                warn!(fleet, %error, "runs of the history are not merged");
+                let fleet = &self.folder.name;
+                warn!(%fleet, %error, "runs of the history are not merged");
                 Ok(false)
             }
             Err(error) => Err(error.into()),
@@ -356,8 +357,8 @@ impl HistoryThread {
                 }
             }
             Err(error) if !is_full(&error) && self.writer.give_up(&work) => {
-                let fleet = &self.folder.identity.name;
-                warn!(fleet, %error, "a state of the history is not written");
+                let fleet = &self.folder.name;
+                warn!(%fleet, %error, "a state of the history is not written");
             }
             Err(error) => return Err(error),
         }
@@ -411,17 +412,17 @@ fn is_full(error: &HistoryError) -> bool {
 
 /// Delays between attempts on a full disk.
 struct Retry<'a> {
-    fleet: &'a str,
+    fleet: &'a CurrentName,
     delay: Duration,
 }
 
 impl<'a> Retry<'a> {
-    fn new(fleet: &'a str) -> Self {
+    fn new(fleet: &'a CurrentName) -> Self {
         Self { fleet, delay: Duration::from_millis(HISTORY_RETRY_MS.0) }
     }
 
     fn next(&mut self, error: &HistoryError) -> Duration {
-        warn!(fleet = self.fleet, %error, "the history has no space; it tries again");
+        warn!(fleet = %self.fleet, %error, "the history has no space; it tries again");
         let delay = self.delay;
         self.delay = (delay * 2).min(Duration::from_millis(HISTORY_RETRY_MS.1));
         delay
