@@ -2,6 +2,8 @@
 //!
 //! If the system cannot start a thread, that is an error with the thread's name, not a panic.
 
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use crate::error::ServiceError;
@@ -32,6 +34,51 @@ pub(crate) fn spawn(
 ) -> Result<JoinHandle<()>, ServiceError> {
     let what = format!("starting the thread {name}");
     Builder::new().name(name).spawn(work).map_err(|source| ServiceError::Io { what, source })
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// A thread that starts when it is first needed: most fleets of a server with many are idle.
+pub(crate) struct LazyThread {
+    name: String,
+    /// `None` once the thread has taken it.
+    work: Arc<Mutex<Option<Work>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LazyThread {
+    /// A thread of this name that will run `work`.
+    pub(crate) fn new(name: String, work: impl FnOnce() + Send + 'static) -> Self {
+        Self { name, work: Arc::new(Mutex::new(Some(Box::new(work)))), thread: None }
+    }
+
+    /// Starts the thread, unless it was started.
+    ///
+    /// # Errors
+    /// [`ServiceError::Io`]; the next call tries again.
+    pub(crate) fn start(&mut self) -> Result<(), ServiceError> {
+        if self.thread.is_none() {
+            let work = self.work.clone();
+            let take = move || work.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let run = move || take().into_iter().for_each(|work| work());
+            self.thread = Some(spawn(self.name.clone(), run)?);
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of the thread, if it was started.
+    pub(crate) fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for LazyThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LazyThread").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// As [`spawn`], on a thread of low priority.

@@ -31,13 +31,16 @@ use crate::limits::{BUSY_RETRY_MS, FOLLOW_WAIT_MS_MAX};
 use crate::metrics::FleetMetrics;
 use crate::persistence::{ErasureRoom, FleetFolder, FleetLog, HistoryReading, PastVersion};
 use crate::shares::Requester;
-use crate::subscription::{RegionRequest, Session, Sessions, SubscriptionDepth};
+use crate::subscription::{
+    FanOutThreads, RegionRequest, Session, SessionOwner, Sessions, SubscriptionDepth,
+};
 
 /// A handle of a fleet.
 #[derive(Debug)]
 pub struct Fleet {
     pub(super) shared: Arc<FleetShared>,
     queue: JobQueue,
+    fan_out: FanOutThreads,
     /// True once the engine's thread ended and its memory is free.
     ended: watch::Receiver<bool>,
 }
@@ -63,9 +66,10 @@ impl Fleet {
     pub(super) fn new(
         shared: Arc<FleetShared>,
         queue: JobQueue,
+        fan_out: FanOutThreads,
         ended: watch::Receiver<bool>,
     ) -> Self {
-        Self { shared, queue, ended }
+        Self { shared, queue, fan_out, ended }
     }
 
     /// Its name.
@@ -286,6 +290,20 @@ impl Fleet {
     #[must_use]
     pub fn depth(&self) -> QueueDepth {
         self.queue.depth()
+    }
+
+    /// Opens a session with its first reader. Returns `None` if the fleet has ended.
+    ///
+    /// # Errors
+    /// Those of [`Sessions::open`]; [`ServiceError::Io`] if the threads of its subscriptions cannot
+    /// be started.
+    pub(crate) fn open_session(
+        &self,
+        owner: SessionOwner,
+        retention_ms: Option<u64>,
+    ) -> Result<Option<Arc<Session>>, ServiceError> {
+        self.fan_out.start()?;
+        self.shared.sessions.open(owner, retention_ms)
     }
 
     /// The sessions of its subscribers.

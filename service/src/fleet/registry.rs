@@ -284,7 +284,7 @@ impl Registry {
         let format = MessageFormat { space, names: names.clone() };
         let pending = PendingChanges::new(wake);
         let sessions = self.sessions(options.term, format, metrics.clone(), pending);
-        let (handing, works) = FanOut::works(sessions.clone());
+        let (handing, fan_out) = FanOut::of_fleet(&name, sessions.clone());
         let level = durability.unwrap_or(match start.log {
             Some(_) => Durability::Logged,
             None => Durability::Applied,
@@ -307,15 +307,12 @@ impl Registry {
         let planner = CyclePlanner::new(receivers, &self.limits, sessions, producers);
         let body = EngineThread::new(engine, planner, self.clock.clone(), shared.clone());
         let (ended_sender, ended) = watch::channel(false);
-        for (what, work) in works {
-            spawn(format!("{what}-{name}"), work)?;
-        }
         spawn(format!("fleet-{name}"), move || {
             body.run();
             // An error means that nothing waits for the end.
             let _ = ended_sender.send(true);
         })?;
-        Ok(Arc::new(Fleet::new(shared, queue, ended)))
+        Ok(Arc::new(Fleet::new(shared, queue, fan_out, ended)))
     }
 
     /// Starts the engine, which may take a while and touch much memory; recovers its state.

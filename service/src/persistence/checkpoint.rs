@@ -4,7 +4,6 @@
 //! log.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
@@ -21,11 +20,12 @@ use super::data_folder::FleetFolder;
 use super::fleet_log::FleetLog;
 use super::rows_body::{self, RowsEncoder};
 use crate::cycle::{ExportRows, SharedTerms, WallClock};
-use crate::error::ServiceError;
-use crate::limits::{CHECKPOINT_PAUSE, EXPORT_SLICES_WAITING, SECTIONS_DECODED_AT_ONCE};
+use crate::limits::{
+    CHECKPOINT_PAUSE, EXPORT_SLICES_WAITING, LOG_RETRY_MS, SECTIONS_DECODED_AT_ONCE,
+};
 use crate::metrics::FleetMetrics;
 use crate::names::{NameTable, count_section_names};
-use crate::threads::spawn;
+use crate::threads::LazyThread;
 
 /// Section of a checkpoint: rows as [`rows_body`] encodes them, ascending by object.
 const ROWS: u16 = 16;
@@ -43,12 +43,12 @@ struct Begin {
     taken: Sender<()>,
 }
 
-/// Writes the checkpoints of one fleet.
+/// Writes the checkpoints of one fleet, on a thread that starts for the first one.
 pub(super) struct CheckpointThread {
     /// `None` once the log ends.
     begins: Option<Sender<Begin>>,
     pause: Arc<CheckpointPause>,
-    thread: Option<JoinHandle<()>>,
+    thread: LazyThread,
 }
 
 /// When the pause after the last checkpoint ends; `None` while a checkpoint is written.
@@ -85,7 +85,7 @@ pub(super) struct CheckpointTools {
 }
 
 impl CheckpointThread {
-    pub(super) fn start(tools: CheckpointTools) -> Result<Self, ServiceError> {
+    pub(super) fn new(tools: CheckpointTools) -> Self {
         // Holds at most one request: a checkpoint begins only when no other is being written.
         let (begins, receiver) = unbounded::<Begin>();
         let pause = Arc::new(CheckpointPause(Mutex::new(Some(Instant::now()))));
@@ -96,8 +96,7 @@ impl CheckpointThread {
                 ended.begin(tools.write(begin, &receiver));
             }
         };
-        let thread = Some(spawn(name, work)?);
-        Ok(Self { begins: Some(begins), pause, thread })
+        Self { begins: Some(begins), pause, thread: LazyThread::new(name, work) }
     }
 
     /// True if no checkpoint is being written, and the pause after the last one is over or
@@ -106,14 +105,19 @@ impl CheckpointThread {
         self.pause.is_over(is_urgent)
     }
 
-    /// Begins a checkpoint; returns where the engine sends its rows, `None` if the thread has
-    /// ended. No other checkpoint may be in progress.
+    /// Begins a checkpoint; returns where the engine sends its rows, `None` if the thread cannot be
+    /// started or has ended. No other checkpoint may be in progress.
     pub(super) fn begin(
-        &self,
+        &mut self,
         state: ExportHeader,
         producers: Vec<ProducerState>,
         last_number: u64,
     ) -> Option<ExportRows> {
+        if let Err(error) = self.thread.start() {
+            error!(%error, "no checkpoint is begun");
+            self.pause.begin(Duration::from_millis(LOG_RETRY_MS));
+            return None;
+        }
         let (row_sender, rows) = bounded(EXPORT_SLICES_WAITING);
         let (taken, taken_receiver) = bounded(1);
         *self.pause.lock() = None;
@@ -129,10 +133,8 @@ impl CheckpointThread {
     /// Ends the thread, and abandons the checkpoint that it is writing. The log must be ending.
     pub(super) fn end(&mut self) {
         self.begins = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic was printed already; the log is complete without this checkpoint.
-            let _ = thread.join();
-        }
+        // After a panic the log is complete without this checkpoint.
+        self.thread.join();
     }
 }
 

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
@@ -19,7 +18,9 @@ use super::fleet_log::FleetLog;
 use super::group_thread::{LogCycle, LogItem};
 use super::history::HistoryHandle;
 use crate::cycle::{CycleRecord, CycleSink, ExportRows, SettledCycle, SinkCapacity};
+use crate::error::ServiceError;
 use crate::names::{NameChanges, NameTable};
+use crate::threads::LazyThread;
 
 /// See the file's head.
 pub(crate) struct LogSink {
@@ -50,7 +51,8 @@ pub(crate) struct LogSink {
     /// Greatest time that a recovery may take to replay the rows after a checkpoint.
     pub(super) recovery_max: Duration,
     pub(super) checkpoints: CheckpointThread,
-    pub(super) threads: Vec<JoinHandle<()>>,
+    /// The threads that write the log. They start with the first cycle.
+    pub(super) threads: [LazyThread; 2],
     /// The thread that writes the history, if the server keeps one.
     pub(super) history: Option<HistoryHandle>,
 }
@@ -172,7 +174,19 @@ impl LogSink {
         self.send(LogItem::Cycle(LogCycle { cycle, bytes }));
     }
 
-    fn send(&self, item: LogItem) {
+    /// Starts the threads of the log and of the history, unless they run.
+    ///
+    /// # Errors
+    /// [`ServiceError::Io`].
+    pub(super) fn start_threads(&mut self) -> Result<(), ServiceError> {
+        self.threads.iter_mut().try_for_each(LazyThread::start)?;
+        self.history.as_mut().map_or(Ok(()), HistoryHandle::start)
+    }
+
+    fn send(&mut self, item: LogItem) {
+        if let Err(error) = self.start_threads() {
+            self.log.fail(&error.to_string());
+        }
         if let Some(items) = &self.items {
             // An error means that the thread ended by a failure, which the log reports.
             let _ = items.send(item);
@@ -221,10 +235,13 @@ impl Drop for LogSink {
             self.end_names();
         }
         drop(self.items.take());
-        for thread in self.threads.drain(..) {
-            // A panic of the thread was printed.
-            let _ = thread.join();
+        for thread in &mut self.threads {
+            // The threads close the log, also one without cycles.
+            if let Err(error) = thread.start() {
+                error!(%error, "the log is not closed in order");
+            }
         }
+        self.threads.iter_mut().for_each(LazyThread::join);
         // The history reads the rest of the log after the next start.
         drop(self.history.take());
         self.checkpoints.end();

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded};
@@ -32,7 +32,7 @@ use crate::error::ServiceError;
 use crate::limits::{RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::FleetMetrics;
 use crate::names::NameTable;
-use crate::threads::spawn;
+use crate::threads::LazyThread;
 
 /// What recovery needs.
 pub(crate) struct RecoveryTools<'a> {
@@ -319,7 +319,7 @@ impl LogStart<'_> {
         let (written_sender, written) = bounded(1);
         let (needed_sender, needed) = unbounded();
         let history = match tools.history {
-            Some(keep) => Some(HistoryHandle::start(tools, keep, &log, written_sender.clone())?),
+            Some(keep) => Some(HistoryHandle::open(tools, keep, &log, written_sender.clone())?),
             None => None,
         };
         let disk = DiskThread {
@@ -343,7 +343,7 @@ impl LogStart<'_> {
         };
         // An error cannot occur: the receiver is in `disk`.
         let _ = needed_sender.send(needed_epoch);
-        let checkpoints = CheckpointThread::start(CheckpointTools {
+        let checkpoints = CheckpointThread::new(CheckpointTools {
             folder: tools.folder.clone(),
             space,
             names: tools.names.cloned(),
@@ -352,14 +352,14 @@ impl LogStart<'_> {
             log: log.clone(),
             needed: needed_sender,
             metrics: tools.metrics.clone(),
-        })?;
+        });
         let (codec, aim) = ((tools.engines.codec)(), tools.engines.log_aim);
         let group = GroupThread { items, groups: group_sender, written: empty, space, codec, aim };
-        let threads = vec![
-            spawn_guarded(format!("group-{fleet}"), &log, group_work(group, log.clone()))?,
-            spawn_guarded(format!("disk-{fleet}"), &log, move || disk.run())?,
+        let threads = [
+            guarded(format!("group-{fleet}"), &log, group_work(group, log.clone())),
+            guarded(format!("disk-{fleet}"), &log, move || disk.run()),
         ];
-        Ok(LogSink {
+        let mut sink = LogSink {
             log,
             last_number: tools.names.map_or(0, |names| names.last_number()),
             names: tools.names.cloned(),
@@ -378,7 +378,12 @@ impl LogStart<'_> {
             checkpoints,
             threads,
             history,
-        })
+        };
+        // A log without cycles has nothing to write, to retire or to read.
+        if epoch > 0 {
+            sink.start_threads()?;
+        }
+        Ok(sink)
     }
 }
 
@@ -403,15 +408,11 @@ impl Drop for PanicGuard {
     }
 }
 
-/// Runs a part of the log on a thread.
-fn spawn_guarded(
-    name: String,
-    log: &Arc<FleetLog>,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, ServiceError> {
-    let guard = PanicGuard(log.clone());
-    spawn(name, move || {
-        let _guard = guard;
+/// A thread for a part of the log.
+fn guarded(name: String, log: &Arc<FleetLog>, work: impl FnOnce() + Send + 'static) -> LazyThread {
+    let log = log.clone();
+    LazyThread::new(name, move || {
+        let _guard = PanicGuard(log);
         work();
     })
 }

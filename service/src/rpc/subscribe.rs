@@ -120,7 +120,7 @@ async fn open_session(
     let requests = converted.into_iter().collect::<Result<Vec<_>, _>>()?;
     let retention_ms = millis("retention", request.retention.as_ref())?;
     let owner = SessionOwner::new(call.account());
-    let session = fleet.sessions().open(owner, retention_ms.map(i64::unsigned_abs))?;
+    let session = fleet.open_session(owner, retention_ms.map(i64::unsigned_abs))?;
     let session = session.ok_or_else(|| fleet.gone())?;
     // From here on, dropping `reader` closes the session if the stream never begins.
     let reader = Reader::new(fleet.clone(), session, 1);

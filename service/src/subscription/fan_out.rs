@@ -1,13 +1,13 @@
 //! Distributes the events of each cycle to sessions.
 //!
-//! Each fleet has a fan-out thread, so that the engine thread only sends the event set and begins
-//! the next cycle. If the fan-out is several cycles behind, the engine thread waits. The fan-out
+//! Each fleet with sessions has a fan-out thread, so that the engine thread only sends the event set
+//! and begins the next cycle. If the fan-out is several cycles behind, the engine thread waits. The fan-out
 //! does not wait for readers: a second thread coalesces the messages of slow readers, and a third
 //! makes large snapshots ready.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
@@ -20,8 +20,11 @@ use super::large_snapshot::LargeSnapshot;
 use super::message::EpochStamp;
 use super::session::{Session, SessionEnd};
 use super::sessions::Sessions;
+use crate::cycle::FleetName;
+use crate::error::ServiceError;
 use crate::limits::{COALESCE_QUEUE_MAX, EVENT_SETS_MAX, SESSION_SWEEP_MS};
 use crate::names::NamePattern;
+use crate::threads::LazyThread;
 
 /// An input from the engine thread; inputs are processed in order.
 #[derive(Debug)]
@@ -75,8 +78,20 @@ pub(crate) struct FanOut {
     large: Sender<(Arc<Session>, Weak<LargeSnapshot>)>,
 }
 
-/// The name and the body of a thread.
-pub(crate) type Work = (&'static str, Box<dyn FnOnce() + Send>);
+/// The threads of a fan-out, which the first session starts.
+#[derive(Debug)]
+pub(crate) struct FanOutThreads(Mutex<[LazyThread; 3]>);
+
+impl FanOutThreads {
+    /// Starts the threads that do not run yet.
+    ///
+    /// # Errors
+    /// [`ServiceError::Io`]; the next call tries again.
+    pub(crate) fn start(&self) -> Result<(), ServiceError> {
+        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.iter_mut().try_for_each(LazyThread::start)
+    }
+}
 
 /// Runs until the fan-out ends.
 fn coalesce(sessions: &Sessions, jobs: Receiver<(Arc<Session>, CoalesceJob)>) {
@@ -96,20 +111,25 @@ fn make_ready(large: Receiver<(Arc<Session>, Weak<LargeSnapshot>)>) {
 }
 
 impl FanOut {
-    /// Creates a fan-out: the sender of its inputs, and the work of its three threads.
-    pub(crate) fn works(sessions: Arc<Sessions>) -> (FanOutSender, [Work; 3]) {
+    /// Creates the fan-out of a fleet: the sender of its inputs, and its threads.
+    pub(crate) fn of_fleet(
+        fleet: &FleetName,
+        sessions: Arc<Sessions>,
+    ) -> (FanOutSender, FanOutThreads) {
         let (sender, inputs) = bounded(EVENT_SETS_MAX);
         let (jobs, coalesce_jobs) = bounded(COALESCE_QUEUE_MAX);
         let (large, snapshots) = unbounded();
         let (routes, places) = (HashMap::with_hasher(RegionHashes::new()), HashMap::new());
         let coalescing = sessions.clone();
         let fan_out = Self { sessions, inputs, routes, places, jobs, large };
-        let works: [Work; 3] = [
-            ("snapshots", Box::new(move || make_ready(snapshots))),
-            ("coalesce", Box::new(move || coalesce(&coalescing, coalesce_jobs))),
-            ("events", Box::new(move || fan_out.run())),
+        let threads = [
+            LazyThread::new(format!("snapshots-{fleet}"), move || make_ready(snapshots)),
+            LazyThread::new(format!("coalesce-{fleet}"), move || {
+                coalesce(&coalescing, coalesce_jobs);
+            }),
+            LazyThread::new(format!("events-{fleet}"), move || fan_out.run()),
         ];
-        (sender, works)
+        (sender, FanOutThreads(Mutex::new(threads)))
     }
 
     /// Runs until the engine thread ends, then ends the sessions.

@@ -21,7 +21,7 @@ mod session_owner;
 mod session_region;
 mod sessions;
 
-pub(crate) use fan_out::{FanOut, FanOutInput, FanOutSender, Route, RouteChange};
+pub(crate) use fan_out::{FanOut, FanOutInput, FanOutSender, FanOutThreads, Route, RouteChange};
 pub use handle::{ResumeToken, SessionHandle};
 pub(crate) use message::{EpochStamp, MessageFormat, unnumbered};
 pub(crate) use pending_changes::{PendingBatch, PendingChanges};

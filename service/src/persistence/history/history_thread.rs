@@ -5,7 +5,6 @@
 //! keeps no cycles for it.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -30,21 +29,21 @@ use crate::limits::{
     HISTORY_ERASURES_MAX, HISTORY_MERGE_ROWS, HISTORY_POLL_MS, HISTORY_READ_ROWS, HISTORY_RETRY_MS,
     HISTORY_UNMERGED_RUNS_MAX,
 };
-use crate::threads::spawn;
+use crate::threads::LazyThread;
 
 /// The thread that writes a history; it ends when this is dropped.
 pub(crate) struct HistoryHandle {
     history: Arc<FleetHistory>,
     stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    thread: LazyThread,
 }
 
 impl HistoryHandle {
-    /// Opens the history of a fleet and begins to write it. `written` wakes the engine's thread.
+    /// Opens the history of a fleet. `written` wakes the engine's thread.
     ///
     /// # Errors
-    /// [`ServiceError::History`]; [`ServiceError::Io`] without a thread.
-    pub(crate) fn start(
+    /// [`ServiceError::History`]; those of [`Self::start`].
+    pub(crate) fn open(
         tools: &RecoveryTools<'_>,
         keep: HistoryKeep,
         log: &Arc<FleetLog>,
@@ -91,8 +90,21 @@ impl HistoryHandle {
             erasures,
             erased_epoch: log.reading().position.epoch,
         };
-        let thread = spawn(name, move || thread.run())?;
-        Ok(Self { history, stop: Some(stop), thread: Some(thread) })
+        let thread = LazyThread::new(name, move || thread.run());
+        let mut handle = Self { history, stop: Some(stop), thread };
+        // The log may have been repaired since, and old runs may have to be dropped.
+        if watermark.position.epoch > 0 {
+            handle.start()?;
+        }
+        Ok(handle)
+    }
+
+    /// Begins to write the history, unless that has begun.
+    ///
+    /// # Errors
+    /// [`ServiceError::Io`].
+    pub(crate) fn start(&mut self) -> Result<(), ServiceError> {
+        self.thread.start()
     }
 
     /// Whether reports wait until it has caught up.
@@ -104,10 +116,7 @@ impl HistoryHandle {
 impl Drop for HistoryHandle {
     fn drop(&mut self) {
         drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread was printed.
-            let _ = thread.join();
-        }
+        self.thread.join();
     }
 }
 
