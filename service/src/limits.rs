@@ -281,6 +281,10 @@ pub const LONG_REQUESTS_AT_ONCE: usize = 16;
 pub const LONG_QUERIES_AT_ONCE: usize = BATCH_QUERIES_MAX;
 /// Longest time for answers outside the cycles. A checkpoint waits for their end.
 pub const LONG_QUERY_MS_MAX: u64 = 30_000;
+/// How often the start of a thread of the log is tried before its fleet takes no more reports.
+pub const THREAD_STARTS_MAX: u32 = 50;
+/// Time between these attempts.
+pub const THREAD_RETRY_MS: u64 = 20;
 /// A checkpoint begins after a pause this many times as long as the one before took, unless the log
 /// has grown by twice the bytes after which one is due. On two cores, cycles that run during a
 /// checkpoint apply 26 to 39 % fewer rows. With the pauses, all checkpoints cost at most a tenth.

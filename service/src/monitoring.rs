@@ -24,7 +24,7 @@ use tonic_health::server::HealthReporter;
 use tracing::warn;
 
 use crate::connections::ACCEPT_PAUSE;
-use crate::fleet::{Fleet, Registry};
+use crate::fleet::{Fleet, FleetState, Registry};
 use crate::limits::{HEADER_BYTES_MAX, METRICS_CONNECTION_MS_MAX, METRICS_CONNECTIONS_MAX};
 use crate::metrics::{FleetReading, Metrics};
 use crate::refusals::Refusals;
@@ -100,6 +100,10 @@ async fn answer(stream: TcpStream, router: Router) {
 async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
     for fleet in monitored.registry.list() {
         monitored.metrics.show_fleet(fleet.current_name(), &reading(&fleet));
+        if fleet.state() == FleetState::Deleted {
+            // Its series may have been removed before they were shown.
+            monitored.metrics.forget(fleet.current_name());
+        }
     }
     let page_bytes = monitored.registry.history_pages().bytes() as i64;
     monitored.metrics.history_page_bytes.set(page_bytes);

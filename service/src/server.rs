@@ -240,6 +240,10 @@ async fn open_default(registry: &Registry, options: &ServerOptions) -> Result<()
     match registry.create(name, spec).await {
         // A client created it in the meantime.
         Ok(_) | Err(ServiceError::FleetExists(_)) => Ok(()),
+        Err(error @ ServiceError::Limit { .. }) => {
+            warn!(%error, "there is no fleet `default`");
+            Ok(())
+        }
         Err(error) => Err(error),
     }
 }

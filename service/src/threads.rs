@@ -66,8 +66,12 @@ impl LazyThread {
         Ok(())
     }
 
-    /// Waits for the end of the thread, if it was started.
+    /// Waits for the end of the thread. If it was not started, drops its work, so that no other
+    /// thread waits for it.
     pub(crate) fn join(&mut self) {
+        if self.thread.is_none() {
+            drop(self.work.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was printed.
             let _ = thread.join();
@@ -101,4 +105,28 @@ pub(crate) fn enter_background() {
     // priority.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(BACKGROUND_NICENESS);
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::bounded;
+
+    use super::*;
+
+    #[test]
+    fn a_lazy_thread_runs_once_and_its_work_ends_with_it() {
+        let (sender, receiver) = bounded(9);
+        let work = move || sender.send(std::thread::current().name().map(str::to_owned)).unwrap();
+        let mut thread = LazyThread::new("lazy".to_owned(), work);
+        receiver.try_recv().unwrap_err();
+        thread.start().unwrap();
+        thread.start().unwrap();
+        thread.join();
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), [Some("lazy".to_owned())]);
+        // One that never ran lets go of what its work holds.
+        let (sender, receiver) = bounded::<()>(1);
+        let mut thread = LazyThread::new("unused".to_owned(), move || drop(sender));
+        thread.join();
+        receiver.recv().unwrap_err();
+    }
 }

@@ -83,14 +83,21 @@ impl Registry {
     }
 
     /// Gives the copies the names that their fleets have at the leader, found by their ids. Sets a
-    /// fleet aside that has such a name and that the leader does not have.
+    /// fleet aside that has such a name and that the leader does not have. Runs to its end even if
+    /// the caller is dropped.
     ///
     /// # Errors
     /// [`ServiceError::NotFollower`], [`ServiceError::Log`].
     pub(crate) async fn adopt_names(
-        &self,
-        leader: &BTreeMap<u128, FleetName>,
+        self: &Arc<Self>,
+        leader: BTreeMap<u128, FleetName>,
     ) -> Result<(), ServiceError> {
+        let registry = self.clone();
+        let adopted = tokio::spawn(async move { registry.adopt(&leader).await });
+        adopted.await.unwrap_or(Err(ServiceError::ShuttingDown))
+    }
+
+    async fn adopt(&self, leader: &BTreeMap<u128, FleetName>) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
         self.check_following()?;
         let fleets = self.list();
@@ -106,7 +113,15 @@ impl Registry {
                 self.put_aside(fleet, format!("replaced-{:016x}", fleet.term())).await?;
             }
         }
-        if renamed.is_empty() { Ok(()) } else { self.rename_all(renamed).await }
+        if renamed.is_empty() {
+            return Ok(());
+        }
+        {
+            // The names may be those of fleets that the leader no longer has.
+            let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
+            orphans.retain(|orphan| renamed.iter().all(|(_, name)| name != orphan));
+        }
+        self.rename_all(renamed).await
     }
 
     /// Starts a fleet again from its files.

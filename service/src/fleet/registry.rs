@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use shoal_engine::{EngineOptions, HashKey};
 use shoal_history::PageMemory;
-use shoal_position_log::Terms;
+use shoal_position_log::{LogError, Terms};
 use tokio::sync::{Mutex, watch};
 use tracing::{info, warn};
 
@@ -227,6 +227,11 @@ impl Registry {
                 blocking(move || data.unlist(&folder)).await?;
                 continue;
             }
+            if self.read(|fleets| fleets.contains_key(&name)) {
+                let file = "fleets.manifest".to_owned();
+                let reason = format!("two fleets have the name {name}");
+                return Err(LogError::Content { file, offset: 0, reason }.into());
+            }
             let fleet = self.start(name.clone(), spec, Some(folder)).await?;
             self.write(|fleets| fleets.insert(name, fleet));
         }
@@ -263,21 +268,31 @@ impl Registry {
         spec: FleetSpec,
         folder: Option<FleetFolder>,
     ) -> Result<Arc<Fleet>, ServiceError> {
+        let current = folder.as_ref().map(|folder| folder.name.clone());
+        let current = current.unwrap_or_else(|| CurrentName::new(name));
+        let started = self.start_as(&current, spec, folder).await;
+        started.inspect_err(|_| self.metrics.forget(&current))
+    }
+
+    async fn start_as(
+        &self,
+        current: &CurrentName,
+        spec: FleetSpec,
+        folder: Option<FleetFolder>,
+    ) -> Result<Arc<Fleet>, ServiceError> {
+        let name = current.get();
         let event_clock_lead_ms = spec.lead_ms();
         let FleetSpec { kind, space, clock, ttl_ms, objects_max, durability, .. } = spec;
         let (events_max, term) = (self.limits.cycle_events_max, random()?);
         let hash_key = HashKey::new([random()?, random()?]);
         let engine = EngineOptions { hash_key, ..EngineOptions::new(space) };
         let options = EngineOptions { clock, ttl_ms, objects_max, events_max, term, ..engine };
-        let current = folder.as_ref().map(|folder| folder.name.clone());
-        let current = current.unwrap_or_else(|| CurrentName::new(name.clone()));
-        let metrics = self.metrics.fleet(&current);
+        let metrics = self.metrics.fleet(current);
         let copy = folder.clone();
         let names = kind.names(self.limits.names_max, folder.is_some());
         let start = self
             .fleet_start(&name, options.clone(), names.clone(), metrics.clone(), folder)
-            .await
-            .inspect_err(|_| self.metrics.forget(&current))?;
+            .await?;
         let options = EngineOptions { term: start.terms.current(), ..options };
         let (wake, wakeups) = crossbeam_channel::bounded(1);
         start.log.iter().for_each(|log| log.purge().wakes(wake.clone()));
@@ -299,7 +314,8 @@ impl Registry {
         };
         let view = start.view;
         let role = self.first_role(persistence.folder.as_ref(), view.epoch);
-        let shared = FleetShared::new(current, options, metrics, sessions, persistence, role, view);
+        let shared =
+            FleetShared::new(current.clone(), options, metrics, sessions, persistence, role, view);
         let shared = Arc::new(shared);
         let (queue, receivers) = JobQueue::new(&self.limits, wakeups);
         let engine = EngineOutputs { backend: start.backend, sink: start.sink, fan_out: handing };

@@ -220,7 +220,7 @@ impl FleetList {
         });
         while self.tasks.try_join_next().is_some() {}
         let names = fleets.values().map(|fleet| (fleet.id, fleet.name.clone())).collect();
-        self.registry.adopt_names(&names).await.map_err(failed)?;
+        self.registry.adopt_names(names).await.map_err(failed)?;
         let mut orphans = BTreeSet::new();
         for fleet in self.registry.list() {
             if fleets.contains_key(&fleet.name()) {

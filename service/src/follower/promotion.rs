@@ -120,9 +120,9 @@ impl Replication {
     async fn check_complete(&self, fleets: &[Arc<Fleet>]) -> Result<(), ServiceError> {
         let data = self.registry.data().cloned().ok_or(ServiceError::NoLog)?;
         let listed = blocking(move || data.fleets()).await?;
-        let running: BTreeSet<_> = fleets.iter().map(|fleet| fleet.name()).collect();
-        for (name, ..) in listed {
-            if !running.contains(&name) {
+        let running: BTreeSet<_> = fleets.iter().filter_map(|fleet| identity(fleet)).collect();
+        for (name, _, folder) in listed {
+            if !running.contains(&folder.identity.id) {
                 return Err(self.registry.unknown(&name));
             }
         }

@@ -205,7 +205,8 @@ impl DataFolder {
     }
 
     /// Where a fleet is stored: in the folder of the listed fleet of its name, otherwise in one of
-    /// its name, or of its id if that is the folder of a fleet that was renamed.
+    /// its name, or of its id if that is the folder of a fleet that was renamed. The `+` before the
+    /// id is in no name of a fleet.
     fn place(&self, name: &FleetName, id: u128) -> Result<FleetIdentity, ServiceError> {
         self.manifest(|manifest| {
             let mut folder = name.as_str().to_owned();
@@ -215,7 +216,7 @@ impl DataFolder {
                     break;
                 }
                 if fleet.name == name.as_str() {
-                    folder = format!("{id:032x}");
+                    folder = format!("+{id:032x}");
                 }
             }
             Ok(FleetIdentity::new(id, &folder)?)
@@ -242,8 +243,8 @@ impl DataFolder {
         Ok(())
     }
 
-    /// Gives listed fleets, found by their ids, new names, all of them or none. Their folders keep
-    /// their names.
+    /// Gives listed fleets, found by their ids, new names, which no other fleet that runs has; all
+    /// of them or none. Their folders keep their names.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
@@ -258,6 +259,13 @@ impl DataFolder {
                     entry.description = fleet_record::encode(name, &spec);
                 }
             }
+            // An entry whose fleet does not run is left of a creation or a removal that failed.
+            let is_stale = |entry: &ManifestEntry| {
+                let name = fleet_record::decode(&entry.description).map(|(name, _)| name);
+                !names.contains_key(&entry.fleet.id)
+                    && name.is_ok_and(|name| names.values().any(|new| *new == name))
+            };
+            manifest.fleets.retain(|entry| !is_stale(entry));
             Ok(())
         })
     }
@@ -366,10 +374,22 @@ impl DataFolder {
     /// record.
     fn settle_place(&self, name: &str) -> Result<(), ServiceError> {
         let (storage, place) = (&*self.0.storage, format!("fleets/{name}"));
-        if let Some(record) = CopyRecord::load(storage, &place)? {
-            self.enlist(record.identity(name)?, record.description)?;
-            CopyRecord::remove(storage, &place)?;
+        let Some(record) = CopyRecord::load(storage, &place)? else { return Ok(()) };
+        let (mut fleet, spec) = fleet_record::decode(&record.description)?;
+        for (listed, _, folder) in self.fleets()? {
+            let is_same = folder.identity.id == record.id;
+            if folder.identity.name == name {
+                // The fleet was renamed after its copy began.
+                fleet = if is_same { listed } else { fleet };
+            } else if is_same || listed == fleet {
+                let to = self.free_name(&place, "unlisted");
+                self.rename(&place, &to)?;
+                warn!(fleet = %listed, to = storage.display(&to), "an older copy is set aside");
+                return Ok(());
+            }
         }
+        self.enlist(record.identity(name)?, fleet_record::encode(&fleet, &spec))?;
+        CopyRecord::remove(storage, &place)?;
         Ok(())
     }
 
@@ -528,7 +548,7 @@ impl DataFolder {
     /// Removes the files of a fleet that is not in the list.
     ///
     /// # Errors
-    /// [`ServiceError::Log`]; the files then remain until a fleet of this name is created.
+    /// [`ServiceError::Log`]; the files then remain, and the next start warns of them.
     pub(crate) fn remove_files(&self, folder: &FleetFolder) -> Result<(), ServiceError> {
         let root = folder.root();
         let removed = folder.storage.remove_dir(&root);
@@ -662,6 +682,62 @@ mod tests {
         assert_eq!(folders(root.path()), ["bus", "bus.replaced", "tram", "tram.unlisted"]);
         let ids = data.fleets().unwrap().into_iter().map(|(.., folder)| folder.identity.id);
         assert_eq!(ids.collect::<Vec<_>>(), [6, 7]);
+    }
+
+    fn listed(data: &DataFolder) -> Vec<(String, u128, String)> {
+        let of = |(name, _, folder): (FleetName, FleetSpec, FleetFolder)| {
+            (name.as_str().to_owned(), folder.identity.id, folder.identity.name)
+        };
+        data.fleets().unwrap().into_iter().map(of).collect()
+    }
+
+    #[test]
+    fn renamed_fleets_keep_their_folders_and_no_name_is_listed_twice() {
+        let root = tempfile::tempdir().unwrap();
+        let name = |name: &str| FleetName::new("name", name).unwrap();
+        let entry = |name: &str, id: u128, folder: &str| (name.to_owned(), id, folder.to_owned());
+        let data = DataFolder::open(root.path()).unwrap();
+        let bus = data.add(&name("bus"), &spec()).unwrap().identity.id;
+        let tram = data.add(&name("tram"), &spec()).unwrap().identity.id;
+        // They exchange their names.
+        data.rename_fleets(&[(bus, name("tram")), (tram, name("bus"))].into()).unwrap();
+        assert_eq!(listed(&data), [entry("tram", bus, "bus"), entry("bus", tram, "tram")]);
+        // An entry of a fleet that was not created does not keep its name.
+        let folder = data.add(&name("van"), &spec()).unwrap();
+        data.rename_fleets(&[(bus, name("van"))].into()).unwrap();
+        assert_eq!(listed(&data), [entry("van", bus, "bus"), entry("bus", tram, "tram")]);
+        data.remove_files(&folder).unwrap();
+        // A new fleet of the name of a folder in use has another folder, also as a copy.
+        let folder = data.add(&name("tram"), &spec()).unwrap();
+        let id = folder.identity.id;
+        assert_eq!(folder.identity.name, format!("+{id:032x}"));
+        data.unlist(&folder).unwrap();
+        data.remove_files(&folder).unwrap();
+        let copy = data.begin_copy(&name("tram"), &spec(), 9, None).unwrap();
+        data.check_place(&name("tram"), &copy).unwrap();
+        data.complete_copy(&copy).unwrap();
+        let of_copy = format!("+{:032x}", 9);
+        let expected = [("van", bus, "bus"), ("bus", tram, "tram"), ("tram", 9, &of_copy)];
+        let expected = expected.map(|(name, id, folder)| entry(name, id, folder));
+        assert_eq!(listed(&data), expected);
+        // A copy that began before a change of names is not installed.
+        let copy = data.begin_copy(&name("tram"), &spec(), 9, None).unwrap();
+        data.rename_fleets(&[(9, name("boat"))].into()).unwrap();
+        data.check_place(&name("tram"), &copy).unwrap_err();
+        data.check_place(&name("boat"), &copy).unwrap();
+        // If it was already complete, the fleet keeps its new name.
+        data.complete_copy(&copy).unwrap();
+        assert_eq!(listed(&data)[2], entry("boat", 9, &of_copy));
+        // A copy in another folder than its fleet has by now is set aside at the next start.
+        drop(data);
+        let (fleets, old) = (root.path().join("fleets"), FileStorage::new(root.path()));
+        fs::create_dir_all(fleets.join("old.copied/log")).unwrap();
+        let description = fleet_record::encode(&name("old"), &spec());
+        let record = CopyRecord { id: 9, description, aside: None };
+        record.store(&old, "fleets/old.copied").unwrap();
+        let data = DataFolder::open(root.path()).unwrap();
+        assert_eq!(listed(&data)[2], entry("boat", 9, &of_copy));
+        assert_eq!(folders(root.path()), [&of_copy, "bus", "old.unlisted", "tram"]);
     }
 
     #[test]

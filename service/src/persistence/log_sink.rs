@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread::sleep;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender};
@@ -19,6 +20,7 @@ use super::group_thread::{LogCycle, LogItem};
 use super::history::HistoryHandle;
 use crate::cycle::{CycleRecord, CycleSink, ExportRows, SettledCycle, SinkCapacity};
 use crate::error::ServiceError;
+use crate::limits::{THREAD_RETRY_MS, THREAD_STARTS_MAX};
 use crate::names::{NameChanges, NameTable};
 use crate::threads::LazyThread;
 
@@ -51,10 +53,22 @@ pub(crate) struct LogSink {
     /// Greatest time that a recovery may take to replay the rows after a checkpoint.
     pub(super) recovery_max: Duration,
     pub(super) checkpoints: CheckpointThread,
-    /// The threads that write the log. They start with the first cycle.
+    /// The threads that write the log: the disk thread, and the group thread, which waits for it.
+    /// They start with the first cycle.
     pub(super) threads: [LazyThread; 2],
     /// The thread that writes the history, if the server keeps one.
     pub(super) history: Option<HistoryHandle>,
+}
+
+/// Starts a thread; tries again after a pause, a few times.
+fn repeated(mut start: impl FnMut() -> Result<(), ServiceError>) -> Result<(), ServiceError> {
+    for _ in 1..THREAD_STARTS_MAX {
+        if start().is_ok() {
+            return Ok(());
+        }
+        sleep(Duration::from_millis(THREAD_RETRY_MS));
+    }
+    start()
 }
 
 /// Approximate bytes of a cycle or a request without its rows.
@@ -140,7 +154,11 @@ impl CycleSink for LogSink {
         producers: Vec<ProducerState>,
     ) -> Option<ExportRows> {
         self.log.tail().begin_checkpoint(state.epoch);
-        self.checkpoints.begin(state, producers, self.last_number)
+        let begun = self.checkpoints.begin(state, producers, self.last_number);
+        if begun.is_none() {
+            self.bytes_since_checkpoint = self.checkpoint_bytes;
+        }
+        begun
     }
 }
 
@@ -174,19 +192,21 @@ impl LogSink {
         self.send(LogItem::Cycle(LogCycle { cycle, bytes }));
     }
 
-    /// Starts the threads of the log and of the history, unless they run.
-    ///
-    /// # Errors
-    /// [`ServiceError::Io`].
-    pub(super) fn start_threads(&mut self) -> Result<(), ServiceError> {
-        self.threads.iter_mut().try_for_each(LazyThread::start)?;
-        self.history.as_mut().map_or(Ok(()), HistoryHandle::start)
+    /// Starts the threads of the log and of the history, unless they run. The system may be short of
+    /// threads for a moment, so a failure is repeated.
+    pub(super) fn start_threads(&mut self) {
+        if let Err(error) = repeated(|| self.threads.iter_mut().try_for_each(LazyThread::start)) {
+            self.log.fail(&error.to_string());
+        }
+        if let Some(history) = &mut self.history
+            && let Err(error) = repeated(|| history.start())
+        {
+            history.fail(&error);
+        }
     }
 
     fn send(&mut self, item: LogItem) {
-        if let Err(error) = self.start_threads() {
-            self.log.fail(&error.to_string());
-        }
+        self.start_threads();
         if let Some(items) = &self.items {
             // An error means that the thread ended by a failure, which the log reports.
             let _ = items.send(item);
@@ -234,14 +254,10 @@ impl Drop for LogSink {
             self.reach_settled();
             self.end_names();
         }
+        // The threads close the log, also one without cycles.
+        self.start_threads();
         drop(self.items.take());
-        for thread in &mut self.threads {
-            // The threads close the log, also one without cycles.
-            if let Err(error) = thread.start() {
-                error!(%error, "the log is not closed in order");
-            }
-        }
-        self.threads.iter_mut().for_each(LazyThread::join);
+        self.threads.iter_mut().rev().for_each(LazyThread::join);
         // The history reads the rest of the log after the next start.
         drop(self.history.take());
         self.checkpoints.end();

@@ -356,8 +356,8 @@ impl LogStart<'_> {
         let (codec, aim) = ((tools.engines.codec)(), tools.engines.log_aim);
         let group = GroupThread { items, groups: group_sender, written: empty, space, codec, aim };
         let threads = [
-            guarded(format!("group-{fleet}"), &log, group_work(group, log.clone())),
             guarded(format!("disk-{fleet}"), &log, move || disk.run()),
+            guarded(format!("group-{fleet}"), &log, group_work(group, log.clone())),
         ];
         let mut sink = LogSink {
             log,
@@ -381,7 +381,8 @@ impl LogStart<'_> {
         };
         // A log without cycles has nothing to write, to retire or to read.
         if epoch > 0 {
-            sink.start_threads()?;
+            sink.start_threads();
+            sink.log.check()?;
         }
         Ok(sink)
     }

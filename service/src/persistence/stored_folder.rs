@@ -90,7 +90,7 @@ impl StoredFolder {
             let name = match fleet_record::decode(&description) {
                 Ok((name, _)) => name,
                 // `StoredFleet::spec` returns the error.
-                Err(_) => FleetName::new("name", &fleet.name)?,
+                Err(_) => FleetName::new("name", fleet.name.trim_start_matches('+'))?,
             };
             let folder = FleetFolder::new(read_only.clone(), fleet, name.clone());
             Ok(StoredFleet { folder, name, description, writable: writable.clone() })

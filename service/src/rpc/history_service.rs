@@ -18,7 +18,7 @@ use super::history_answer::{PastChunk, PastQuery, fixes, query_step};
 use super::history_replay::{PacedReplay, speed_of};
 use super::object_names::{add_named, names_of};
 use super::past_filter::PastFilter;
-use super::position_service::remove as remove_objects;
+use super::position_service::remove_from;
 use super::service_context::ServiceContext;
 use crate::access::Call;
 use crate::cycle::Durability;
@@ -204,8 +204,8 @@ async fn erase(
     objects.sort_unstable();
     objects.dedup();
     let room = query.fleet().reserve_erasure(objects.len())?;
-    let remove = v1::RemoveRequest { fleet, objects: objects.clone(), ..Default::default() };
-    let removed = remove_objects(context, call, remove).await?;
+    let remove = v1::RemoveRequest { objects: objects.clone(), ..Default::default() };
+    let removed = remove_from(query.fleet(), call, remove).await?;
     let v1::RemoveResponse { removed_count, epoch, term, .. } = removed;
     query.fleet().survives(Durability::Logged, epoch).await?;
     if !objects.is_empty() {

@@ -3,6 +3,8 @@
 //! Reports arrive as bytes (`shoal_proto::raw`). ReportOnce and Remove never wait for capacity: if
 //! the queue is full, they fail with RESOURCE_EXHAUSTED and the time after which to retry.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use shoal_engine::Request as EngineRequest;
 use shoal_proto::raw::position_service_server::PositionService;
@@ -21,7 +23,7 @@ use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
 use crate::cycle::BatchId;
 use crate::error::ServiceError;
-use crate::fleet::{ChangeReply, Token};
+use crate::fleet::{ChangeReply, Fleet, Token};
 
 #[tonic::async_trait]
 impl PositionService for ServiceContext {
@@ -76,14 +78,23 @@ pub(super) async fn remove(
     call: &Call,
     request: RemoveRequest,
 ) -> Result<RemoveResponse, ServiceError> {
-    let RemoveRequest { fleet, mut objects, producer, batch_seq, mut names } = request;
-    let fleet = context.fleet(call, "fleet", &fleet)?;
+    let fleet = context.fleet(call, "fleet", &request.fleet)?;
+    remove_from(&fleet, call, request).await
+}
+
+/// As [`remove`], from a fleet that the caller may use.
+pub(super) async fn remove_from(
+    fleet: &Arc<Fleet>,
+    call: &Call,
+    request: RemoveRequest,
+) -> Result<RemoveResponse, ServiceError> {
+    let RemoveRequest { mut objects, producer, batch_seq, mut names, .. } = request;
     check_numbered(&producer, batch_seq)?;
     // As in `Get`, repeated ids and names count once.
     names.sort_unstable();
     names.dedup();
     let sent = objects.len() + names.len();
-    add_named(&fleet, &mut objects, &names)?;
+    add_named(fleet, &mut objects, &names)?;
     let unknown = (sent - objects.len()) as u64;
     let batch = BatchId { producer: producer.into(), batch_seq };
     let batch = Some(batch).filter(|batch| !batch.producer.is_empty());

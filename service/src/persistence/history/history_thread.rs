@@ -107,6 +107,11 @@ impl HistoryHandle {
         self.thread.start()
     }
 
+    /// Stops the history, because its thread cannot be started.
+    pub(crate) fn fail(&self, error: &ServiceError) {
+        self.history.counts().failed = Some(error.to_string().into());
+    }
+
     /// Whether reports wait until it has caught up.
     pub(crate) fn is_behind(&self, log: &FleetLog) -> bool {
         self.history.is_behind(log)
