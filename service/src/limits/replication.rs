@@ -1,5 +1,7 @@
 //! Limits of followers and of their leaders.
 
+use shoal_position_log::limits::PAST_TERMS_MAX;
+
 /// Characters of a replication secret: nobody guesses a random one of this length.
 pub const REPLICATION_SECRET_BYTES_MIN: usize = 16;
 /// Bytes of the leader's log that wait for the engine of a follower, per fleet; beyond them flow
@@ -22,8 +24,16 @@ pub const FOLLOW_SILENCE_MS: u64 = 5_000;
 pub const FOLLOW_RETRY_MS: (u64, u64) = (50, 1_000);
 /// Interval at which a follower may renew a connection on which a stream has failed.
 pub const FOLLOW_RENEW_MS: u64 = 5_000;
-/// Longest list of the leader's fleets: each with all past terms that a log keeps, of 20 bytes.
+/// Longest list of the leader's fleets.
 pub const FOLLOW_LIST_BYTES_MAX: usize = 32 << 20;
+const _: () = {
+    // An ended term has a fixed64 and a varint of at most 10 bytes, with keys and length; the rest
+    // of a description is the request that created the fleet, its id and its term.
+    const ENDED_TERM_BYTES: usize = (1 + 8) + (1 + 10) + 2;
+    const REST_BYTES: usize = 512;
+    let fleet = PAST_TERMS_MAX * ENDED_TERM_BYTES + REST_BYTES;
+    assert!(super::FLEETS_MAX * fleet <= FOLLOW_LIST_BYTES_MAX, "the list names every fleet");
+};
 /// Fleets that a follower copies over one connection: a copy takes two calls at a time, and a server
 /// limits the calls on a connection (`connection_calls_max`).
 pub const FOLLOW_STREAMS_MAX: usize = 100;

@@ -184,6 +184,31 @@ impl NameTable {
         }
     }
 
+    /// Whether the table has at least half of the names that it accepts.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.len() * 2 >= self.names_max
+    }
+
+    /// Forgets the names of all numbers but these, which must ascend; returns how many that were.
+    pub(crate) fn forget_others(&self, kept: &[u64]) -> usize {
+        let (mut others, mut first) = (Vec::new(), 0);
+        let mut kept = kept.iter().copied().peekable();
+        loop {
+            let next = self.scan(first, |number, _| {
+                while kept.next_if(|kept| *kept < number).is_some() {}
+                if kept.peek() != Some(&number) {
+                    others.push(number);
+                }
+            });
+            if next == first {
+                break;
+            }
+            first = next;
+        }
+        self.forget(&others);
+        others.len()
+    }
+
     fn clear(&self, names: &mut Names, numbers: &[u64]) {
         let Names { parts, texts, .. } = names;
         for number in numbers {
@@ -260,7 +285,7 @@ impl NameTable {
     pub(crate) fn close(&self) -> bool {
         let mut names = self.alone();
         names.is_closed = true;
-        !names.changes.is_empty()
+        names.changes.first_new().is_some()
     }
 
     /// Adds the names of a section of a checkpoint.

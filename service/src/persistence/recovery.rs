@@ -29,7 +29,7 @@ use crate::cycle::{
 };
 use crate::engine_choice::EngineFactory;
 use crate::error::ServiceError;
-use crate::limits::{RECOVERY_PROGRESS_MS, ServerLimits};
+use crate::limits::{EXPORT_SLICE_ROWS, RECOVERY_PROGRESS_MS, ServerLimits};
 use crate::metrics::FleetMetrics;
 use crate::names::NameTable;
 use crate::threads::LazyThread;
@@ -262,7 +262,7 @@ fn open_log(
     checkpoint: CheckpointInfo,
     recovered: Recovered,
 ) -> Result<RecoveredFleet, ServiceError> {
-    let Replay { engine, names, names_epoch, producers, epoch, clock_ms, .. } = replay;
+    let Replay { mut engine, names, names_epoch, producers, epoch, clock_ms, .. } = replay;
     let options = tools.folder.log_options(tools.limits)?;
     let read = recovered.clone();
     let (storage, folder) = (tools.folder.storage.clone(), tools.folder.log());
@@ -279,6 +279,7 @@ fn open_log(
         let after_names = terms.past().iter().zip(began);
         let after_names = after_names.filter(|(ended, _)| ended.last_epoch >= names_epoch);
         after_names.for_each(|(_, term)| names.skip(term));
+        forget_gone(tools, &mut engine, &names)?;
     }
     let terms = Arc::new(SharedTerms::new(terms));
     let reading = LogReading {
@@ -297,6 +298,31 @@ fn open_log(
     let start = LogStart { tools, writer, log: log.clone(), terms: terms.clone(), replayed_rows };
     let sink = start.sink(epoch, clock_ms, checkpoint.needed_epoch)?;
     Ok(RecoveredFleet { backend: engine, producers, epoch, clock_ms, terms, sink, log })
+}
+
+/// Forgets the names of objects that are gone, if the table of names is half full. Only a start can:
+/// later, reports that wait may have the numbers of such names. A follower forgets what its leader
+/// forgets; a history may have fixes of objects that are gone.
+fn forget_gone(
+    tools: &RecoveryTools<'_>,
+    engine: &mut NumberedEngine,
+    names: &NameTable,
+) -> Result<(), ServiceError> {
+    let FleetFolder { storage, name, .. } = tools.folder;
+    let has_history = || storage.list(&tools.folder.history()).is_ok();
+    let may_have_gone = names.is_half_full() && names.len() as u64 > engine.objects();
+    if tools.follows || !may_have_gone || tools.history.is_some() || has_history() {
+        return Ok(());
+    }
+    let mut objects = Vec::new();
+    engine.begin_export()?;
+    while let Some(rows) = engine.export_next(EXPORT_SLICE_ROWS)? {
+        objects.extend_from_slice(&rows.object);
+    }
+    objects.sort_unstable();
+    let forgotten = names.forget_others(&objects);
+    info!(fleet = %name, forgotten, "names of objects that are gone are forgotten");
+    Ok(())
 }
 
 /// An open log without threads.

@@ -269,3 +269,58 @@ async fn a_number_that_a_stop_leaves_out_is_not_given_again() {
         server.stop().await;
     }
 }
+
+/// Once half of `names_max` names are in use, a start forgets those of objects that are gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_forgets_the_names_of_objects_that_are_gone() {
+    for (seed, checkpoint_log_bytes) in [(1, 1 << 30), (2, 2_000)] {
+        println!("seed {seed}");
+        let (mut random, mut all) = (Random::new(seed), BTreeMap::<u64, String>::new());
+        let mut current = BTreeMap::<String, u64>::new();
+        let (mut disk, mut forgotten) = (SimulatedDisk::new(seed), 0);
+        let limits = shoal_service::ServerLimits {
+            log_reserve_bytes: 0,
+            names_max: 100,
+            ..small(checkpoint_log_bytes)
+        };
+        for life in 0..12_i64 {
+            let options = ServerOptions { limits: limits.clone(), ..named_options() };
+            let server = Running::start_in(on(&disk), options).await;
+            let held = everything(&server, Vec::new()).await;
+            let fleet = server.fleet("").await;
+            if current.len() >= 50 {
+                forgotten += current.len() - held.len();
+                current.retain(|name, _| held.contains_key(name));
+            }
+            assert_eq!(fleet.name_count, current.len() as u64, "life {life}");
+            let (mut positions, mut queries) = (server.positions().await, server.queries().await);
+            let names: Vec<String> =
+                (0..20).map(|_| format!("truck-{}", random.below(60_u64))).collect();
+            let time_ms = START_MS + life;
+            let fixes = names.iter().map(|name| named(name, time_ms, 1.0, 1.0)).collect();
+            let acks = report(&mut positions, vec![rows(fixes)]).await;
+            assert_eq!(acks[0].rows.unwrap().refused, 0, "life {life}");
+            // Names that were not forgotten have their numbers, the others new ones.
+            let request = v1::ResolveRequest { fleet: String::new(), names: names.clone() };
+            let numbers = queries.resolve(request).await.unwrap().into_inner().objects;
+            for (name, number) in names.into_iter().zip(numbers) {
+                if *current.entry(name.clone()).or_insert(number) != number {
+                    panic!("life {life}: {name} has number {number}, not {}", current[&name]);
+                }
+                let former = all.insert(number, name.clone());
+                assert!(former.is_none_or(|former| former == name), "{number} is used again");
+            }
+            let gone: Vec<String> = current.keys().filter(|_| random.once_in(2)).cloned().collect();
+            let request = v1::RemoveRequest { names: gone, ..Default::default() };
+            positions.remove(request).await.unwrap();
+            if life % 3 == 0 {
+                let fork = crashed(&disk, seed + life as u64);
+                server.abandon().await;
+                disk = fork;
+            } else {
+                server.stop().await;
+            }
+        }
+        assert!(forgotten > 20 && all.len() > 60, "{forgotten} forgotten, {} given", all.len());
+    }
+}
