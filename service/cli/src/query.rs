@@ -276,12 +276,15 @@ pub async fn get(client: &Client, args: &GetArgs) -> Result<Exit, CliError> {
     let ids = ObjectList::of(&fleet, &args.objects)?;
     let count = ids.count();
     let (objects, names) = ids.into_fields();
-    let request = v1::GetRequest { options: args.query.options(), objects, names };
+    let options = args.query.options();
+    let has_filter = options.as_ref().is_some_and(|options| options.filter.is_some());
+    let request = v1::GetRequest { options, objects, names };
     let answer = client.get(request).await?;
     let missing = (count as u64).saturating_sub(answer.header().total);
     args.query.write(client, answer).await?;
     if missing > 0 {
-        eprintln!("{missing} of {count} objects not found");
+        let or = if has_filter { ", or not selected by the conditions" } else { "" };
+        eprintln!("{missing} of {count} objects not found{or}");
         return Ok(Exit::NotFound);
     }
     Ok(Exit::Done)

@@ -46,6 +46,9 @@ fn get_exits_with_4_for_missing_objects() {
     assert!(partly.err.contains("1 of 2 objects not found"), "{partly:?}");
     assert!(partly.expect(4).contains("-97.743"));
     assert_eq!(served.run("get 99 --count").expect(4), "0\n");
+    let filtered = served.run("get 1 --speed 99..100");
+    assert!(filtered.err.contains("not found, or not selected by the conditions"), "{filtered:?}");
+    filtered.expect(4);
     assert_eq!(ids(served.run("get 4 1 1 --ids")), [1, 4]);
     served.run("get").refused(2);
     served.run("get minus-one").refused(2);
