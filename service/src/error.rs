@@ -108,6 +108,9 @@ pub enum ServiceError {
     /// No fleet of that name.
     #[error("fleet {0:?} not found")]
     FleetUnknown(String),
+    /// A stream has reported to a fleet under a name that it no longer has.
+    #[error("fleet {0:?} was renamed")]
+    FleetRenamed(String),
     /// A fleet of that name exists.
     #[error("fleet {0:?} already exists")]
     FleetExists(String),

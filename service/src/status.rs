@@ -63,7 +63,9 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
     match error {
         E::EngineUnavailable { .. } => (FailedPrecondition, R::EngineUnavailable, vec![]),
         E::FleetName { name, .. } => (InvalidArgument, R::FleetName, metadata! { fleet: name }),
-        E::FleetUnknown(fleet) => (NotFound, R::FleetUnknown, metadata! { fleet: fleet }),
+        E::FleetUnknown(fleet) | E::FleetRenamed(fleet) => {
+            (NotFound, R::FleetUnknown, metadata! { fleet: fleet })
+        }
         E::FleetExists(fleet) => (AlreadyExists, R::FleetExists, metadata! { fleet: fleet }),
         E::FleetDeleted(fleet) => (Aborted, R::FleetDeleted, metadata! { fleet: fleet }),
         E::FleetFailed(fleet) => (Unavailable, R::FleetFailed, metadata! { fleet: fleet }),

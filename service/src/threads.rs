@@ -52,18 +52,22 @@ impl LazyThread {
         Self { name, work: Arc::new(Mutex::new(Some(Box::new(work)))), thread: None }
     }
 
-    /// Starts the thread, unless it was started.
+    /// Starts the thread, unless it was started or its work was dropped.
     ///
     /// # Errors
     /// [`ServiceError::Io`]; the next call tries again.
     pub(crate) fn start(&mut self) -> Result<(), ServiceError> {
-        if self.thread.is_none() {
+        if self.thread.is_none() && self.has_work() {
             let work = self.work.clone();
             let take = move || work.lock().unwrap_or_else(PoisonError::into_inner).take();
             let run = move || take().into_iter().for_each(|work| work());
             self.thread = Some(spawn(self.name.clone(), run)?);
         }
         Ok(())
+    }
+
+    fn has_work(&self) -> bool {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Waits for the end of the thread. If it was not started, drops its work, so that no other
@@ -128,5 +132,7 @@ mod tests {
         let mut thread = LazyThread::new("unused".to_owned(), move || drop(sender));
         thread.join();
         receiver.recv().unwrap_err();
+        thread.start().unwrap();
+        assert!(thread.thread.is_none());
     }
 }

@@ -121,7 +121,7 @@ impl Registry {
             let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
             orphans.retain(|orphan| renamed.iter().all(|(_, name)| name != orphan));
         }
-        self.rename_all(renamed).await
+        self.rename_all(leader.clone(), renamed).await
     }
 
     /// Starts a fleet again from its files.

@@ -345,6 +345,7 @@ impl Registry {
         let (name, limits, wall) = (name.clone(), self.limits.clone(), self.clock.wall.clone());
         let (is_stopping, follows) = (self.is_stopping.clone(), self.leader().is_some());
         let history = self.history;
+        let has_followers = self.data.as_ref().is_some_and(|data| data.role().has_followers);
         blocking(move || {
             let Some(folder) = folder else {
                 return Ok(FleetStart {
@@ -366,6 +367,7 @@ impl Registry {
                 metrics: &metrics,
                 is_stopping: &is_stopping,
                 follows,
+                has_followers,
                 history,
             })?;
             let RecoveredFleet { backend, producers, epoch, clock_ms, terms, sink, log } =
@@ -471,20 +473,21 @@ impl Registry {
         if self.read(|fleets| fleets.contains_key(&new_name)) {
             return Err(ServiceError::FleetExists(new_name.as_str().into()));
         }
-        self.rename_all(vec![(fleet.clone(), new_name)]).await?;
+        let id = fleet.folder().map(|folder| folder.identity.id);
+        let listed = id.map(|id| (id, new_name.clone())).into_iter().collect();
+        self.rename_all(listed, vec![(fleet.clone(), new_name)]).await?;
         Ok(fleet)
     }
 
-    /// Gives fleets new names, which no other fleet has; the caller holds `changing`.
+    /// Gives listed fleets, by their ids, and those of them that run new names, which no other fleet
+    /// has; the caller holds `changing`.
     pub(super) async fn rename_all(
         &self,
+        listed: BTreeMap<u128, FleetName>,
         renamed: Vec<(Arc<Fleet>, FleetName)>,
     ) -> Result<(), ServiceError> {
         if let Some(data) = self.data.clone() {
-            let id = |fleet: &Fleet| fleet.folder().map(|folder| folder.identity.id);
-            let names = renamed.iter().filter_map(|(it, name)| Some((id(it)?, name.clone())));
-            let names = names.collect();
-            blocking(move || data.rename_fleets(&names)).await?;
+            blocking(move || data.rename_fleets(&listed)).await?;
         }
         self.write(|fleets| {
             for (fleet, _) in &renamed {

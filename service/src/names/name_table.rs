@@ -36,6 +36,9 @@ const FIELD_HEAD_BYTES: usize = 3;
 /// Names that are tested against a pattern while the lock is held: a fraction of a millisecond.
 const SCANNED_AT_ONCE: u64 = 1 << 13;
 
+/// Names that are forgotten at once: their numbers are in one record of the log.
+const FORGOTTEN_MAX: usize = 4 << 20;
+
 /// Names that are looked up together.
 const GROUP: usize = 32;
 
@@ -189,7 +192,8 @@ impl NameTable {
         self.len() * 2 >= self.names_max
     }
 
-    /// Forgets the names of all numbers but these, which must ascend; returns how many that were.
+    /// Forgets the names of all numbers but these, which must ascend, at most [`FORGOTTEN_MAX`] of
+    /// them; returns how many that were.
     pub(crate) fn forget_others(&self, kept: &[u64]) -> usize {
         let (mut others, mut first) = (Vec::new(), 0);
         let mut kept = kept.iter().copied().peekable();
@@ -200,11 +204,12 @@ impl NameTable {
                     others.push(number);
                 }
             });
-            if next == first {
+            if next == first || others.len() >= FORGOTTEN_MAX {
                 break;
             }
             first = next;
         }
+        others.truncate(FORGOTTEN_MAX);
         self.forget(&others);
         others.len()
     }
@@ -314,11 +319,13 @@ impl NameTable {
             let last = *range.end();
             range.step_by(SECTION_NUMBERS as usize).map(move |first| (first, last))
         });
-        let named = firsts.map(move |(first, last)| {
+        let named = firsts.filter_map(move |(first, last)| {
             let last = last.min(first + SECTION_NUMBERS - 1);
             let names = self.shared();
             let name = |number| names.texts.name(number).unwrap_or_default();
-            name_section::encode(first, (first..=last).map(name))
+            // The last number must be known, whether it has a name or not.
+            let is_needed = last >= last_number || (first..=last).any(|it| !name(it).is_empty());
+            is_needed.then(|| name_section::encode(first, (first..=last).map(name)))
         });
         let skipped = (floor > 0).then(|| name_section::encode(floor + 1, std::iter::empty()));
         named.chain(skipped)

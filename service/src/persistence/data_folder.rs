@@ -243,8 +243,8 @@ impl DataFolder {
         Ok(())
     }
 
-    /// Gives listed fleets, found by their ids, new names, which no other fleet that runs has; all
-    /// of them or none. Their folders keep their names.
+    /// Gives listed fleets, found by their ids, new names, all of them or none. Their folders keep
+    /// their names. No fleet without an id in `names` may run under one of these names.
     ///
     /// # Errors
     /// [`ServiceError::Log`].
@@ -259,7 +259,7 @@ impl DataFolder {
                     entry.description = fleet_record::encode(name, &spec);
                 }
             }
-            // An entry whose fleet does not run is left of a creation or a removal that failed.
+            // Another entry of such a name is left of a creation or a removal that failed.
             let is_stale = |entry: &ManifestEntry| {
                 let name = fleet_record::decode(&entry.description).map(|(name, _)| name);
                 !names.contains_key(&entry.fleet.id)
@@ -351,7 +351,8 @@ impl DataFolder {
                 Some(aside) if exists => {
                     let to = self.free_name(&place, aside);
                     self.rename(&place, &to)?;
-                    warn!(fleet = name, to = storage.display(&to), "a fleet is set aside");
+                    let fleet = &replaced.name;
+                    warn!(%fleet, to = storage.display(&to), "a fleet is set aside");
                 }
                 Some(_) => {}
                 None => {
@@ -376,17 +377,19 @@ impl DataFolder {
         let (storage, place) = (&*self.0.storage, format!("fleets/{name}"));
         let Some(record) = CopyRecord::load(storage, &place)? else { return Ok(()) };
         let (mut fleet, spec) = fleet_record::decode(&record.description)?;
-        for (listed, _, folder) in self.fleets()? {
-            let is_same = folder.identity.id == record.id;
-            if folder.identity.name == name {
-                // The fleet was renamed after its copy began.
-                fleet = if is_same { listed } else { fleet };
-            } else if is_same || listed == fleet {
-                let to = self.free_name(&place, "unlisted");
-                self.rename(&place, &to)?;
-                warn!(fleet = %listed, to = storage.display(&to), "an older copy is set aside");
-                return Ok(());
-            }
+        let listed = self.fleets()?;
+        let here = listed.iter().find(|(.., folder)| folder.identity.name == name);
+        if let Some((now, ..)) = here.filter(|(.., folder)| folder.identity.id == record.id) {
+            // The fleet may have been renamed after its copy began.
+            fleet = now.clone();
+        } else if listed.iter().any(|(other, _, folder)| {
+            let is_elsewhere = folder.identity.name != name;
+            is_elsewhere && (folder.identity.id == record.id || *other == fleet)
+        }) {
+            let to = self.free_name(&place, "unlisted");
+            self.rename(&place, &to)?;
+            warn!(%fleet, to = storage.display(&to), "an older copy is set aside");
+            return Ok(());
         }
         self.enlist(record.identity(name)?, fleet_record::encode(&fleet, &spec))?;
         CopyRecord::remove(storage, &place)?;
@@ -728,6 +731,17 @@ mod tests {
         // If it was already complete, the fleet keeps its new name.
         data.complete_copy(&copy).unwrap();
         assert_eq!(listed(&data)[2], entry("boat", 9, &of_copy));
+        // The record of an installed copy remains, and another fleet gets the name in it: the folder
+        // and its fleet stay.
+        let description = fleet_record::encode(&name("boat"), &spec());
+        let record = CopyRecord { id: 9, description, aside: None };
+        let storage = FileStorage::new(root.path());
+        record.store(&storage, &format!("fleets/{of_copy}")).unwrap();
+        data.rename_fleets(&[(9, name("ship")), (tram, name("boat"))].into()).unwrap();
+        drop(data);
+        let data = DataFolder::open(root.path()).unwrap();
+        assert_eq!(listed(&data)[1..], [entry("boat", tram, "tram"), entry("ship", 9, &of_copy)]);
+        data.rename_fleets(&[(9, name("boat")), (tram, name("bus"))].into()).unwrap();
         // A copy in another folder than its fleet has by now is set aside at the next start.
         drop(data);
         let (fleets, old) = (root.path().join("fleets"), FileStorage::new(root.path()));

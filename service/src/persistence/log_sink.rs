@@ -207,6 +207,9 @@ impl LogSink {
 
     fn send(&mut self, item: LogItem) {
         self.start_threads();
+        if self.log.has_failed() {
+            return;
+        }
         if let Some(items) = &self.items {
             // An error means that the thread ended by a failure, which the log reports.
             let _ = items.send(item);
@@ -255,7 +258,9 @@ impl Drop for LogSink {
             self.end_names();
         }
         // The threads close the log, also one without cycles.
-        self.start_threads();
+        if !self.log.has_failed() {
+            self.start_threads();
+        }
         drop(self.items.take());
         self.threads.iter_mut().rev().for_each(LazyThread::join);
         // The history reads the rest of the log after the next start.

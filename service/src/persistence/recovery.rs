@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{bounded, unbounded};
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-use shoal_engine::{EngineOptions, Request, Ticket};
+use shoal_engine::{EngineError, EngineOptions, Request, Ticket};
 use shoal_position_log::{LogError, LogWriter, ReadMode, Recovered, Retention, Terms, open_newest};
 use tracing::{info, warn};
 
@@ -49,6 +49,8 @@ pub(crate) struct RecoveryTools<'a> {
     /// Whether the fleet follows a leader; its log then continues the leader's term and begins none
     /// of its own.
     pub(crate) follows: bool,
+    /// Whether other servers may have copies of the fleet.
+    pub(crate) has_followers: bool,
     /// How much history is kept; `None` if the server keeps no history.
     pub(crate) history: Option<HistoryKeep>,
 }
@@ -302,27 +304,48 @@ fn open_log(
 
 /// Forgets the names of objects that are gone, if the table of names is half full. Only a start can:
 /// later, reports that wait may have the numbers of such names. A follower forgets what its leader
-/// forgets; a history may have fixes of objects that are gone.
+/// forgets. A history, also that of a follower, may have fixes of objects that are gone.
 fn forget_gone(
     tools: &RecoveryTools<'_>,
     engine: &mut NumberedEngine,
     names: &NameTable,
 ) -> Result<(), ServiceError> {
-    let FleetFolder { storage, name, .. } = tools.folder;
-    let has_history = || storage.list(&tools.folder.history()).is_ok();
     let may_have_gone = names.is_half_full() && names.len() as u64 > engine.objects();
-    if tools.follows || !may_have_gone || tools.history.is_some() || has_history() {
+    if !may_have_gone || tools.follows || tools.has_followers || tools.history.is_some() {
         return Ok(());
     }
+    let FleetFolder { storage, name, .. } = tools.folder;
+    let history = tools.folder.history();
+    match storage.list(&history) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => {
+            return Err(LogError::storage("list", storage.display(&history))(error).into());
+        }
+        Ok(_) => return Ok(()),
+    }
+    match exported_objects(engine) {
+        Ok(objects) => {
+            let forgotten = names.forget_others(&objects);
+            info!(fleet = %name, forgotten, "names of objects that are gone are forgotten");
+            Ok(())
+        }
+        Err(error @ EngineError::Device(_)) => Err(error.into()),
+        Err(error) => {
+            warn!(fleet = %name, %error, "names of objects that are gone are not forgotten");
+            Ok(())
+        }
+    }
+}
+
+/// All objects, ascending.
+fn exported_objects(engine: &mut NumberedEngine) -> Result<Vec<u64>, EngineError> {
     let mut objects = Vec::new();
     engine.begin_export()?;
     while let Some(rows) = engine.export_next(EXPORT_SLICE_ROWS)? {
         objects.extend_from_slice(&rows.object);
     }
     objects.sort_unstable();
-    let forgotten = names.forget_others(&objects);
-    info!(fleet = %name, forgotten, "names of objects that are gone are forgotten");
-    Ok(())
+    Ok(objects)
 }
 
 /// An open log without threads.

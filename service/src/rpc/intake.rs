@@ -125,13 +125,14 @@ impl Intake {
     }
 
     fn fleet(&mut self, name: &str) -> Result<Arc<Fleet>, ServiceError> {
-        let is_current = |fleet: &Fleet| {
-            let now = fleet.name();
-            fleet.state() == FleetState::Running
-                && now.as_str() == if name.is_empty() { DEFAULT } else { name }
-        };
         match &self.fleet {
-            Some((last, fleet)) if last == name && is_current(fleet) => Ok(fleet.clone()),
+            Some((last, fleet)) if last == name && fleet.state() == FleetState::Running => {
+                let sent = if name.is_empty() { DEFAULT } else { name };
+                if fleet.name().as_str() != sent {
+                    return Err(ServiceError::FleetRenamed(sent.to_owned()));
+                }
+                Ok(fleet.clone())
+            }
             _ => {
                 let fleet = self.context.fleet(&self.call, "fleet", name)?;
                 if self.used.iter().all(|(term, _)| *term != fleet.term()) {

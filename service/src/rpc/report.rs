@@ -128,13 +128,14 @@ async fn settle(mut receiver: mpsc::Receiver<Read>, acks: &AckLog) -> Result<(),
     Ok(())
 }
 
-/// Whether the error of a refused message ends the stream. The end of a fleet, a full disk and a
-/// shutdown do: the client must then reconnect and repeat all messages that were not acknowledged.
+/// Whether the error of a refused message ends the stream. The end of a fleet or of its name, a full
+/// disk and a shutdown do: the client must then reconnect and repeat all messages that were not acknowledged.
 /// Other errors fail one message.
 fn ends_stream(error: &ServiceError) -> bool {
     matches!(
         error,
         ServiceError::FleetDeleted(_)
+            | ServiceError::FleetRenamed(_)
             | ServiceError::FleetFailed(_)
             | ServiceError::LogSpace { .. }
             | ServiceError::ShuttingDown

@@ -23,6 +23,8 @@ use tonic::Status;
 use super::deadline::Deadline;
 use super::fleet_message::staleness_message;
 use super::service_context::{OpenStream, ServiceContext};
+use crate::access::Call;
+use crate::cycle::FleetName;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::PROGRESS_INTERVAL_MS;
@@ -62,6 +64,9 @@ impl Drop for Reader {
 /// The messages of a session, encoded.
 pub struct SessionStream {
     reader: Reader,
+    call: Call,
+    /// The name of the fleet for which the rights of the call were checked.
+    fleet_name: FleetName,
     /// Messages to send before the messages of the session.
     first: VecDeque<Bytes>,
     stop: Pin<Box<dyn Future<Output = ServiceError> + Send>>,
@@ -78,9 +83,11 @@ impl fmt::Debug for SessionStream {
 }
 
 impl SessionStream {
-    /// A stream that begins with the messages `first`.
+    /// A stream that begins with the messages `first`, for a call that has rights on the fleet under
+    /// this name.
     pub(super) fn new(
         context: ServiceContext,
+        (call, fleet_name): (Call, FleetName),
         open: OpenStream,
         deadline: Deadline,
         reader: Reader,
@@ -93,6 +100,8 @@ impl SessionStream {
             }
         };
         Self {
+            call,
+            fleet_name,
             reader,
             first: first.into_iter().collect(),
             stop: Box::pin(stop),
@@ -106,6 +115,9 @@ impl SessionStream {
     /// The next message, or the end of the stream.
     fn next(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Option<ServiceError>>> {
         if let Poll::Ready(error) = self.stop.as_mut().poll(context) {
+            return Poll::Ready(Err(Some(error)));
+        }
+        if let Err(error) = self.check_name() {
             return Poll::Ready(Err(Some(error)));
         }
         if let Some(message) = self.first.pop_front() {
@@ -138,6 +150,17 @@ impl SessionStream {
                 })
             }
         }
+    }
+
+    /// Confirms that the caller may subscribe to the fleet under its name, if that has changed.
+    fn check_name(&mut self) -> Result<(), ServiceError> {
+        let name = self.reader.fleet.name();
+        if name != self.fleet_name {
+            let checked = self.call.check_fleet(&name);
+            checked.map_err(|_| ServiceError::FleetUnknown(self.fleet_name.to_string()))?;
+            self.fleet_name = name;
+        }
+        Ok(())
     }
 
     /// Ready once nothing was sent for the progress interval.

@@ -19,6 +19,7 @@ use super::region_subscription::{followed, work};
 use super::service_context::ServiceContext;
 use super::session_stream::{Reader, SessionStream};
 use crate::access::Call;
+use crate::cycle::FleetName;
 use crate::duration::millis;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
@@ -36,7 +37,8 @@ pub(super) async fn subscribe(
     let deadline = Deadline::of(request.metadata());
     let (request, _charge) = context.message(request).await?;
     at_most("regions", request.regions.len(), "regions", REGION_CHANGES_MAX)?;
-    let fleet = context.fleet(&call, "fleet", &request.fleet)?;
+    let name = FleetName::of_request("fleet", &request.fleet)?;
+    let fleet = context.named_fleet(&call, &name)?;
     let (reader, first) = match attach(context, &call, &fleet, &request)? {
         Start::Resumed(stream) => stream,
         Start::New(gap) => {
@@ -44,7 +46,14 @@ pub(super) async fn subscribe(
             deadline.bound(opening).await.map_err(|error| context.count(error))?
         }
     };
-    Ok(Response::new(SessionStream::new(context.clone(), open, deadline, reader, first)))
+    Ok(Response::new(SessionStream::new(
+        context.clone(),
+        (call, name),
+        open,
+        deadline,
+        reader,
+        first,
+    )))
 }
 
 /// The reader of a stream, and its first messages.

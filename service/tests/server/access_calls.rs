@@ -416,3 +416,31 @@ async fn a_stream_whose_acknowledgements_are_not_read_ends_with_its_token() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_ends_when_its_fleet_is_renamed_out_of_the_grants() {
+    let tokens = TokenMaker::new(&(root() + &entry("mine", &["mine-*"], ALL, "")));
+    let server = guarded(&tokens).await;
+    let client = async |token: &str| {
+        let token = Some(token.parse().unwrap());
+        let options = ConnectOptions { token, ..ConnectOptions::default() };
+        Client::connect(&server.address.to_string(), options).await.unwrap()
+    };
+    let (root, mine) = (client("root").await, client("mine").await);
+    let request = v1::SubscribeRequest { fleet: MINE.into(), ..Default::default() };
+    let mut service = mine.subscription_service();
+    let mut stream = within(service.subscribe(request)).await.unwrap().into_inner();
+    within(stream.message()).await.unwrap().unwrap();
+    // It continues under a name on which the client has the right.
+    root.rename_fleet(MINE, "mine-2").await.unwrap();
+    within(stream.message()).await.unwrap().unwrap();
+    root.rename_fleet("mine-2", "hidden").await.unwrap();
+    let ended = loop {
+        match within(stream.message()).await {
+            Ok(message) => drop(message.unwrap()),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(reason_of(&ended), "FLEET_UNKNOWN");
+    assert!(ended.message().contains("mine-2") && !format!("{ended:?}").contains("hidden"));
+}

@@ -126,8 +126,7 @@ async fn a_renamed_fleet_continues_and_its_old_name_is_free() {
     Subscriber::open(server.subscriptions().await, resume).await.unwrap();
     fleets.rename_fleet(rename("bus", "van")).await.unwrap();
     sender.send(to("bus", 9)).await.unwrap();
-    let failed = acks.message().await.unwrap().unwrap().ack.unwrap().failed;
-    assert_eq!(failed[0].status.as_ref().unwrap().message, "fleet \"bus\" not found");
+    assert_refused(&within(acks.message()).await.unwrap_err(), "FLEET_UNKNOWN");
     fleets.rename_fleet(rename("van", "bus")).await.unwrap();
     drop((sender, acks, subscriber));
     server.stop().await;

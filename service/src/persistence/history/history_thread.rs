@@ -108,7 +108,8 @@ impl HistoryHandle {
     }
 
     /// Stops the history, because its thread cannot be started.
-    pub(crate) fn fail(&self, error: &ServiceError) {
+    pub(crate) fn fail(&mut self, error: &ServiceError) {
+        self.thread.join();
         self.history.counts().failed = Some(error.to_string().into());
     }
 
