@@ -5,6 +5,7 @@
 
 mod token_problem;
 
+use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -435,6 +436,16 @@ impl From<shoal_position_log::LogError> for ServiceError {
 }
 
 impl ServiceError {
+    /// The error of a fleet that ended, under the name by which its caller knows it: it may have been
+    /// renamed.
+    pub(crate) fn of_fleet(self, name: &impl Display) -> Self {
+        match self {
+            Self::FleetDeleted(_) => Self::FleetDeleted(name.to_string()),
+            Self::FleetFailed(_) => Self::FleetFailed(name.to_string()),
+            error => error,
+        }
+    }
+
     /// A field of a request that breaks a rule.
     pub fn field(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Field { field: field.into(), problem: problem.into() }

@@ -100,7 +100,7 @@ async fn answer(stream: TcpStream, router: Router) {
 async fn metrics(State(monitored): State<Monitored>) -> impl IntoResponse {
     for fleet in monitored.registry.list() {
         monitored.metrics.show_fleet(fleet.current_name(), &reading(&fleet));
-        if fleet.state() == FleetState::Deleted {
+        if fleet.state() == FleetState::Deleted && fleet.has_ended() {
             // Its series may have been removed before they were shown.
             monitored.metrics.forget(fleet.current_name());
         }

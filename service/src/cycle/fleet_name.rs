@@ -53,8 +53,8 @@ impl fmt::Display for FleetName {
     }
 }
 
-/// The current name of one fleet. Clones of a value show the same name, also after
-/// [`CurrentName::set`]; two values are equal if they are clones of one.
+/// The current name of one fleet. Clones of a value show the same name, also after a rename; two
+/// values are equal if they are clones of one.
 #[derive(Clone, Debug)]
 pub struct CurrentName(Arc<RwLock<FleetName>>);
 

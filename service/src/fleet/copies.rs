@@ -100,28 +100,34 @@ impl Registry {
     async fn adopt(&self, leader: &BTreeMap<u128, FleetName>) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
         self.check_following()?;
-        let fleets = self.list();
-        let name_at_leader = |fleet: &Fleet| leader.get(&fleet.folder()?.identity.id);
-        let mut renamed = Vec::new();
-        for fleet in &fleets {
-            if let Some(name) = name_at_leader(fleet).filter(|name| **name != fleet.name()) {
-                renamed.push((fleet.clone(), name.clone()));
-            }
-        }
-        for fleet in fleets.iter().filter(|fleet| name_at_leader(fleet).is_none()) {
-            if renamed.iter().any(|(_, name)| *name == fleet.name()) {
-                self.put_aside(fleet, format!("replaced-{:016x}", fleet.term())).await?;
-            }
-        }
-        if renamed.is_empty() {
+        let data = self.data.clone().ok_or(ServiceError::NoLog)?;
+        let listed = blocking(move || data.fleets()).await?;
+        let at_leader = |folder: &FleetFolder| leader.get(&folder.identity.id);
+        if listed.iter().all(|(name, _, folder)| at_leader(folder).is_none_or(|it| it == name)) {
             return Ok(());
+        }
+        // The names of the copies that the leader has, also of those that do not run.
+        let names = listed
+            .iter()
+            .filter_map(|(.., folder)| Some((folder.identity.id, at_leader(folder)?.clone())));
+        let names: BTreeMap<u128, FleetName> = names.collect();
+        let mut renamed = Vec::new();
+        for fleet in self.list() {
+            let name = fleet.name();
+            match fleet.folder().and_then(at_leader) {
+                Some(new_name) if *new_name != name => renamed.push((fleet, new_name.clone())),
+                None if names.values().any(|new_name| *new_name == name) => {
+                    self.put_aside(&fleet, format!("replaced-{:016x}", fleet.term())).await?;
+                }
+                _ => {}
+            }
         }
         {
             // The names may be those of fleets that the leader no longer has.
             let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
-            orphans.retain(|orphan| renamed.iter().all(|(_, name)| name != orphan));
+            orphans.retain(|orphan| names.values().all(|name| name != orphan));
         }
-        self.rename_all(leader.clone(), renamed).await
+        self.rename_all(names, renamed).await
     }
 
     /// Starts a fleet again from its files.

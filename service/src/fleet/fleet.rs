@@ -379,6 +379,11 @@ impl Fleet {
         self.shared.ended_error()
     }
 
+    /// Whether its engine has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.ended.borrow()
+    }
+
     /// Waits until its engine has ended; returns the reason.
     pub(crate) async fn ended(self: Arc<Self>) -> ServiceError {
         // An error means that the thread ended by a panic.

@@ -33,7 +33,7 @@ use crate::metrics::{FleetMetrics, Metrics};
 use crate::names::NameTable;
 use crate::persistence::{
     DataFolder, FleetFolder, FleetLog, HistoryKeep, LogCondition, LogReading, RecoveredFleet,
-    RecoveryTools, random, recover,
+    RecoveryTools, StoredRole, random, recover,
 };
 use crate::subscription::{
     FanOut, MessageFormat, PendingChanges, Pool, SessionHandle, SessionTools, Sessions,
@@ -345,7 +345,10 @@ impl Registry {
         let (name, limits, wall) = (name.clone(), self.limits.clone(), self.clock.wall.clone());
         let (is_stopping, follows) = (self.is_stopping.clone(), self.leader().is_some());
         let history = self.history;
-        let has_followers = self.data.as_ref().is_some_and(|data| data.role().has_followers);
+        let has_followers = self.data.as_ref().is_some_and(|data| {
+            let role = data.role();
+            role.has_followers || role.role == StoredRole::Promoted
+        });
         blocking(move || {
             let Some(folder) = folder else {
                 return Ok(FleetStart {

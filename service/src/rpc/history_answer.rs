@@ -161,7 +161,18 @@ impl PastQuery {
         call: &Call,
         fleet: &str,
     ) -> Result<Self, ServiceError> {
-        let fleet = context.fleet(call, "fleet", fleet)?;
+        Self::of_fleet(context, call, context.fleet(call, "fleet", fleet)?)
+    }
+
+    /// As [`Self::new`], of a fleet that the caller may use.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoHistory`].
+    pub(super) fn of_fleet(
+        context: &ServiceContext,
+        call: &Call,
+        fleet: Arc<Fleet>,
+    ) -> Result<Self, ServiceError> {
         let past = fleet.past();
         let past = past.ok_or_else(|| ServiceError::NoHistory(fleet.name().to_string()))?;
         let cancel = CancelOnDrop(Arc::default());
@@ -314,6 +325,7 @@ where
 {
     let open = context.open_stream(call)?;
     call.take(MeteredQuota::Queries, 1).map_err(|error| context.count(error))?;
+    let name = fleet.name();
     let (context, budget) = (context.clone(), Some(context.history_answers.clone()));
     Ok(Response::new(ChunkStream::spawn_with(budget, |sender| async move {
         let _open = open;
@@ -321,7 +333,7 @@ where
             sent = task(context.clone(), sender) => sent,
             () = deadline.passed() => Ok(Err(ServiceError::Deadline.into())),
             () = context.stopped() => Ok(Err(ServiceError::ShuttingDown.into())),
-            error = fleet.ended() => Ok(Err(error.into())),
+            error = fleet.ended() => Ok(Err(error.of_fleet(&name).into())),
         }
     })))
 }

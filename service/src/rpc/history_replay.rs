@@ -3,7 +3,6 @@
 //! For each time slice the replay takes the newest version of the history, so that a replay of
 //! several days does not keep files that were replaced or erased meanwhile.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use shoal_codec::FixColumns;
@@ -12,20 +11,18 @@ use shoal_proto::v1;
 use tokio::time::{Instant, sleep_until};
 use tonic::{Response, Status};
 
+use super::checked_fleet::CheckedFleet;
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
 use super::history_answer::{PastQuery, Turns, chunk_rows, fixes, query_step, stream};
 use super::past_filter::PastFilter;
 use super::service_context::ServiceContext;
-use crate::access::Call;
 use crate::error::ServiceError;
-use crate::fleet::Fleet;
 use crate::limits::{REPLAY_INTERVAL_MS, REPLAY_QUIET_MS, REPLAY_ROWS_MAX, REPLAY_SPEED_MAX};
 
 /// See the file's head.
 pub(super) struct PacedReplay {
-    pub(super) call: Call,
-    pub(super) fleet: Arc<Fleet>,
+    pub(super) checked: CheckedFleet,
     pub(super) filter: PastFilter,
     pub(super) window_ms: (i64, i64),
     pub(super) speed: f64,
@@ -71,14 +68,14 @@ impl PacedReplay {
         context: &ServiceContext,
         deadline: Deadline,
     ) -> Result<Response<ChunkStream<v1::ReplayResponse>>, ServiceError> {
-        let (call, fleet) = (self.call.clone(), self.fleet.clone());
+        let CheckedFleet { call, fleet, .. } = self.checked.clone();
         stream(context, (&call, fleet), deadline, |context, sender| async move {
             self.send(&context, &sender).await
         })
     }
 
     async fn send(
-        self,
+        mut self,
         context: &ServiceContext,
         sender: &ChunkSender<v1::ReplayResponse>,
     ) -> Result<Result<(), Status>, NotTaken> {
@@ -87,8 +84,11 @@ impl PacedReplay {
         let (mut next_ms, to_ms) = self.window_ms;
         let (mut pace, mut held) = (None, None);
         loop {
-            let name = self.fleet.name();
-            let mut query = match PastQuery::new(context, &self.call, name.as_str()) {
+            if let Err(error) = self.checked.check() {
+                return Ok(Err(error.into()));
+            }
+            let CheckedFleet { call, fleet, .. } = &self.checked;
+            let mut query = match PastQuery::of_fleet(context, call, fleet.clone()) {
                 Ok(query) => query.within(self.window_ms),
                 Err(error) => return Ok(Err(error.into())),
             };
@@ -148,7 +148,7 @@ impl PacedReplay {
         rows: &FixColumns,
         sender: &ChunkSender<v1::ReplayResponse>,
     ) -> Result<(), NotTaken> {
-        let (mut from, chunk_rows) = (0, chunk_rows(&self.fleet));
+        let (mut from, chunk_rows) = (0, chunk_rows(&self.checked.fleet));
         while from < rows.len() {
             let first_ms = rows.time_ms[from];
             wait(pace, header, first_ms.saturating_sub(1), sender).await?;
@@ -158,7 +158,8 @@ impl PacedReplay {
             let due = rows.time_ms[from..].partition_point(|time_ms| *time_ms <= now_ms);
             let range = from..from + due.clamp(1, chunk_rows);
             from = range.end;
-            let mut message: v1::ReplayResponse = fixes(&self.fleet, header.take(), rows, range);
+            let mut message: v1::ReplayResponse =
+                fixes(&self.checked.fleet, header.take(), rows, range);
             // More rows of the same time may follow: report progress only up to the millisecond
             // before.
             message.time_ms = rows.time_ms[from - 1].saturating_sub(1);

@@ -22,7 +22,7 @@ use super::report_message::{Payload, ReportMessage};
 use super::row_times::newest_times;
 use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
-use crate::cycle::{BatchId, DEFAULT, Durability};
+use crate::cycle::{BatchId, DEFAULT, Durability, FleetName};
 use crate::error::ServiceError;
 use crate::fleet::{ChangePermit, ChangeReply, ConvertedRequest, Fleet, FleetState, PendingChange};
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, WORKER_BYTES_MIN, WORKER_ROWS_MIN};
@@ -51,6 +51,8 @@ pub(super) struct Report {
     block: Option<Block>,
     batch: Option<BatchId>,
     pub(super) fleet: Arc<Fleet>,
+    /// Its name when the message was parsed.
+    name: FleetName,
     durability: Durability,
     arrived: Instant,
     time_max_ms: i64,
@@ -61,6 +63,8 @@ pub(super) struct Report {
 #[derive(Debug)]
 pub(super) struct PendingReport {
     pending: PendingChange,
+    /// The name of the fleet when the message was parsed.
+    name: FleetName,
     faults: Faults,
     durability: Durability,
     arrived: Instant,
@@ -107,6 +111,7 @@ impl Intake {
             message,
             block,
             batch,
+            name: fleet.name(),
             fleet,
             durability,
             arrived,
@@ -136,7 +141,9 @@ impl Intake {
             _ => {
                 let fleet = self.context.fleet(&self.call, "fleet", name)?;
                 if self.used.iter().all(|(term, _)| *term != fleet.term()) {
-                    self.used.push((fleet.term(), Box::pin(fleet.clone().ended())));
+                    let (ended, name) = (fleet.clone().ended(), fleet.name());
+                    let ended = async move { ended.await.of_fleet(&name) };
+                    self.used.push((fleet.term(), Box::pin(ended)));
                 }
                 self.fleet = Some((name.to_owned(), fleet.clone()));
                 Ok(fleet)
@@ -183,7 +190,8 @@ impl Report {
     /// The error with which the fleet ended.
     pub(super) async fn reserve(&self) -> Result<ChangePermit, ServiceError> {
         self.call.wait(MeteredQuota::Rows, self.rows() as u64).await;
-        self.fleet.reserve(self.call.client(), self.rows()).await
+        let reserved = self.fleet.reserve(self.call.client(), self.rows()).await;
+        reserved.map_err(|error| error.of_fleet(&self.name))
     }
 
     /// Reserves capacity in the queue without waiting.
@@ -192,7 +200,8 @@ impl Report {
     /// [`ServiceError::Busy`]; [`ServiceError::Quota`]; the error with which the fleet ended.
     pub(super) fn try_reserve(&self) -> Result<ChangePermit, ServiceError> {
         self.call.take(MeteredQuota::Rows, self.rows() as u64)?;
-        self.fleet.try_reserve(self.call.client(), self.rows())
+        let reserved = self.fleet.try_reserve(self.call.client(), self.rows());
+        reserved.map_err(|error| error.of_fleet(&self.name))
     }
 
     /// Number of rows of the message.
@@ -213,7 +222,7 @@ impl Report {
         mut permit: ChangePermit,
     ) -> Result<PendingReport, ServiceError> {
         let rows = self.rows();
-        let Self { call, message, block, batch, fleet, durability, arrived, .. } = self;
+        let Self { call, message, block, batch, fleet, name, durability, arrived, .. } = self;
         let time_max_ms = self.time_max_ms;
         let read = match block {
             Some(block) if fleet.names().is_none() => {
@@ -241,7 +250,7 @@ impl Report {
             converted.times = newest_times(&converted.request).await;
         }
         let pending = fleet.change(permit, converted, batch);
-        Ok(PendingReport { pending, faults, durability, arrived })
+        Ok(PendingReport { pending, name, faults, durability, arrived })
     }
 }
 
@@ -279,8 +288,8 @@ impl PendingReport {
     /// The error with which the fleet ended; an error of the log if it failed or has no space. The
     /// message may or may not have been applied.
     pub(super) async fn settled(self) -> Result<Settled, ServiceError> {
-        let Self { mut pending, faults, durability, arrived } = self;
-        let reply = (&mut pending).await?;
+        let Self { mut pending, name, faults, durability, arrived } = self;
+        let reply = (&mut pending).await.map_err(|error| error.of_fleet(&name))?;
         let fleet = pending.fleet();
         if let ChangeReply::Settled { epoch, .. } | ChangeReply::Duplicate { epoch } = reply {
             fleet.survives(durability, epoch).await?;

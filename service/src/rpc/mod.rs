@@ -11,6 +11,7 @@ mod budgeted_answer;
 mod budgeted_body;
 mod call_budget;
 mod call_layers;
+mod checked_fleet;
 mod chunk_stream;
 mod conversion;
 mod deadline;

@@ -106,8 +106,10 @@ async fn read(
             }
             Err(error) => Err(error),
         };
-        if sender.send(read).await.is_err() {
-            // The receiver is gone: `settle` has ended with an error.
+        // Messages after one whose error ends the stream would be applied and never acknowledged.
+        let is_last = read.as_ref().err().is_some_and(ends_stream);
+        if sender.send(read).await.is_err() || is_last {
+            // `settle` ends with the error, or has ended.
             return Ok(Ok(()));
         }
     }

@@ -20,11 +20,10 @@ use tokio::time::{Instant, Sleep};
 use tokio_stream::Stream;
 use tonic::Status;
 
+use super::checked_fleet::CheckedFleet;
 use super::deadline::Deadline;
 use super::fleet_message::staleness_message;
 use super::service_context::{OpenStream, ServiceContext};
-use crate::access::Call;
-use crate::cycle::FleetName;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::PROGRESS_INTERVAL_MS;
@@ -64,9 +63,7 @@ impl Drop for Reader {
 /// The messages of a session, encoded.
 pub struct SessionStream {
     reader: Reader,
-    call: Call,
-    /// The name of the fleet for which the rights of the call were checked.
-    fleet_name: FleetName,
+    checked: CheckedFleet,
     /// Messages to send before the messages of the session.
     first: VecDeque<Bytes>,
     stop: Pin<Box<dyn Future<Output = ServiceError> + Send>>,
@@ -83,11 +80,10 @@ impl fmt::Debug for SessionStream {
 }
 
 impl SessionStream {
-    /// A stream that begins with the messages `first`, for a call that has rights on the fleet under
-    /// this name.
+    /// A stream that begins with the messages `first`.
     pub(super) fn new(
         context: ServiceContext,
-        (call, fleet_name): (Call, FleetName),
+        checked: CheckedFleet,
         open: OpenStream,
         deadline: Deadline,
         reader: Reader,
@@ -100,8 +96,7 @@ impl SessionStream {
             }
         };
         Self {
-            call,
-            fleet_name,
+            checked,
             reader,
             first: first.into_iter().collect(),
             stop: Box::pin(stop),
@@ -117,7 +112,7 @@ impl SessionStream {
         if let Poll::Ready(error) = self.stop.as_mut().poll(context) {
             return Poll::Ready(Err(Some(error)));
         }
-        if let Err(error) = self.check_name() {
+        if let Err(error) = self.checked.check() {
             return Poll::Ready(Err(Some(error)));
         }
         if let Some(message) = self.first.pop_front() {
@@ -140,7 +135,9 @@ impl SessionStream {
             SessionPoll::Ended(SessionEnd::Left) => {
                 Poll::Ready(Err(Some(ServiceError::SessionGone)))
             }
-            SessionPoll::Ended(SessionEnd::FleetGone) => Poll::Ready(Err(Some(fleet.gone()))),
+            SessionPoll::Ended(SessionEnd::FleetGone) => {
+                Poll::Ready(Err(Some(fleet.gone().of_fleet(&self.checked.name))))
+            }
             SessionPoll::Nothing => {
                 let EpochStamp { epoch, clock_ms } = delivered;
                 self.silent(context).map(|()| {
@@ -150,17 +147,6 @@ impl SessionStream {
                 })
             }
         }
-    }
-
-    /// Confirms that the caller may subscribe to the fleet under its name, if that has changed.
-    fn check_name(&mut self) -> Result<(), ServiceError> {
-        let name = self.reader.fleet.name();
-        if name != self.fleet_name {
-            let checked = self.call.check_fleet(&name);
-            checked.map_err(|_| ServiceError::FleetUnknown(self.fleet_name.to_string()))?;
-            self.fleet_name = name;
-        }
-        Ok(())
     }
 
     /// Ready once nothing was sent for the progress interval.

@@ -12,6 +12,7 @@ use shoal_proto::v1::subscribe_response::Kind;
 use shoal_proto::v1::{GapReason, SubscribeRequest};
 use tonic::{Request, Response};
 
+use super::checked_fleet::CheckedFleet;
 use super::deadline::Deadline;
 use super::fleet_message::staleness_message;
 use super::position_service::at_most;
@@ -46,14 +47,8 @@ pub(super) async fn subscribe(
             deadline.bound(opening).await.map_err(|error| context.count(error))?
         }
     };
-    Ok(Response::new(SessionStream::new(
-        context.clone(),
-        (call, name),
-        open,
-        deadline,
-        reader,
-        first,
-    )))
+    let checked = CheckedFleet { call, fleet, name };
+    Ok(Response::new(SessionStream::new(context.clone(), checked, open, deadline, reader, first)))
 }
 
 /// The reader of a stream, and its first messages.

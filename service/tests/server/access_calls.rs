@@ -431,6 +431,12 @@ async fn a_subscription_ends_when_its_fleet_is_renamed_out_of_the_grants() {
     let mut service = mine.subscription_service();
     let mut stream = within(service.subscribe(request)).await.unwrap().into_inner();
     within(stream.message()).await.unwrap().unwrap();
+    let (sender, receiver) = mpsc::channel(1);
+    let stream_of_reports = ReceiverStream::new(receiver);
+    let mut acks = mine.position_service().report(stream_of_reports).await.unwrap().into_inner();
+    let report = rows(vec![fix(1, START_MS, 1.0, 1.0)]);
+    sender.send(v1::ReportRequest { fleet: MINE.into(), ..report }).await.unwrap();
+    within(acks.message()).await.unwrap().unwrap();
     // It continues under a name on which the client has the right.
     root.rename_fleet(MINE, "mine-2").await.unwrap();
     within(stream.message()).await.unwrap().unwrap();
@@ -443,4 +449,9 @@ async fn a_subscription_ends_when_its_fleet_is_renamed_out_of_the_grants() {
     };
     assert_eq!(reason_of(&ended), "FLEET_UNKNOWN");
     assert!(ended.message().contains("mine-2") && !format!("{ended:?}").contains("hidden"));
+    // Neither does the end of a fleet that the client has reported to tell its new name.
+    root.delete_fleet("hidden").await.unwrap();
+    let ended = within(acks.message()).await.unwrap_err();
+    assert_eq!(reason_of(&ended), "FLEET_DELETED");
+    assert!(ended.message().contains(MINE) && !format!("{ended:?}").contains("hidden"));
 }

@@ -126,6 +126,8 @@ async fn a_renamed_fleet_continues_and_its_old_name_is_free() {
     Subscriber::open(server.subscriptions().await, resume).await.unwrap();
     fleets.rename_fleet(rename("bus", "van")).await.unwrap();
     sender.send(to("bus", 9)).await.unwrap();
+    // A message after the one that ends the stream is not applied.
+    let _ = sender.send(to("tram", 10)).await;
     assert_refused(&within(acks.message()).await.unwrap_err(), "FLEET_UNKNOWN");
     fleets.rename_fleet(rename("van", "bus")).await.unwrap();
     drop((sender, acks, subscriber));

@@ -607,14 +607,29 @@ async fn a_follower_adopts_the_names_of_its_leaders_fleets() {
     for server in [&follower, &second] {
         same(server, &[("bus", 6), ("tram", 3), ("van", 0)]).await;
     }
+    // While the follower is away, one fleet gets a new name, and another is created again: the old
+    // copy of it stays in the list until the new one is complete.
+    follower.stop().await;
+    let delete = v1::DeleteFleetRequest { name: "tram".into() };
+    leader.fleets().await.delete_fleet(delete).await.unwrap();
+    create("tram", 4).await;
+    rename("van", "truck").await;
+    let expected = [("bus", 6), ("tram", 4), ("truck", 0)];
+    let follower = follow(&copy, leader.address).await;
+    for server in [&follower, &second] {
+        same(server, &expected).await;
+    }
+    let folders = copy.folders("fleets").unwrap();
+    let replaced = folders.iter().filter(|name| name.contains(".replaced-")).count();
+    assert_eq!((replaced, folders.len()), (2, 5), "{folders:?}");
     // The names survive a restart and a promotion.
     follower.stop().await;
     let follower = follow(&copy, leader.address).await;
-    same(&follower, &[("bus", 6), ("tram", 3), ("van", 0)]).await;
+    same(&follower, &expected).await;
     leader.stop().await;
     promote(&follower, false).await.unwrap();
     report_to(&follower, "bus", 7..=7).await;
-    same(&follower, &[("bus", 7), ("tram", 3), ("van", 0)]).await;
+    same(&follower, &[("bus", 7), ("tram", 4), ("truck", 0)]).await;
 }
 
 /// Reports one row of each object to a fleet.
