@@ -66,8 +66,11 @@ impl Registry {
         let _changing = self.changing.lock().await;
         let Some(data) = self.data.clone() else { return Err(ServiceError::NoLog) };
         self.check_following()?;
-        let (checked, of_copy) = ((data.clone(), name.clone()), copy.clone());
-        blocking(move || checked.0.check_place(&checked.1, &of_copy)).await?;
+        blocking({
+            let (data, name, copy) = (data.clone(), name.clone(), copy.clone());
+            move || data.check_place(&name, &copy)
+        })
+        .await?;
         let fleet = self.replace(name, spec, move || data.complete_copy(&copy)).await?;
         let epoch = fleet.view().epoch;
         info!(fleet = %fleet.name(), epoch, "a copy of the leader's fleet begins");

@@ -227,7 +227,7 @@ impl DataFolder {
     /// the list since then requires another place.
     ///
     /// # Errors
-    /// [`ServiceError::NotFollower`], [`ServiceError::Log`].
+    /// [`ServiceError::CopyMoved`], [`ServiceError::Log`].
     pub(crate) fn check_place(
         &self,
         name: &FleetName,

@@ -131,8 +131,8 @@ async fn settle(mut receiver: mpsc::Receiver<Read>, acks: &AckLog) -> Result<(),
 }
 
 /// Whether the error of a refused message ends the stream. The end of a fleet or of its name, a full
-/// disk and a shutdown do: the client must then reconnect and repeat all messages that were not acknowledged.
-/// Other errors fail one message.
+/// disk and a shutdown do: the client must then reconnect and repeat all messages that were not
+/// acknowledged. Other errors fail one message.
 fn ends_stream(error: &ServiceError) -> bool {
     matches!(
         error,

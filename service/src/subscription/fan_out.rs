@@ -1,9 +1,9 @@
 //! Distributes the events of each cycle to sessions.
 //!
 //! Each fleet with sessions has a fan-out thread, so that the engine thread only sends the event set
-//! and begins the next cycle. If the fan-out is several cycles behind, the engine thread waits. The fan-out
-//! does not wait for readers: a second thread coalesces the messages of slow readers, and a third
-//! makes large snapshots ready.
+//! and begins the next cycle. If the fan-out is several cycles behind, the engine thread waits. The
+//! fan-out does not wait for readers: a second thread coalesces the messages of slow readers, and a
+//! third makes large snapshots ready.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
