@@ -11,6 +11,7 @@ use shoal_loadgen::{
     CommandLine, HostileArgs, LoadCommand, LoadError, RunArgs, RunPlan, attack, login::log_in,
     run_hostile,
 };
+use shoal_table::printable_lines;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -29,7 +30,7 @@ async fn main() -> ExitCode {
     match done {
         Ok(is_good) => ExitCode::from(u8::from(!is_good)),
         Err(error) => {
-            eprintln!("shoal-loadgen: {error}");
+            eprintln!("{}", printable_lines(&format!("shoal-loadgen: {error}")));
             match error {
                 LoadError::Usage(_) => ExitCode::from(USAGE),
                 _ => ExitCode::FAILURE,
@@ -42,14 +43,14 @@ async fn main() -> ExitCode {
 async fn run(args: RunArgs) -> Result<bool, LoadError> {
     let plan = RunPlan::new(args)?;
     let summary = interruptible(|stop| shoal_loadgen::run(plan, stop)).await?;
-    println!("{}", summary.table());
+    println!("{}", printable_lines(&summary.table()));
     Ok(summary.is_good())
 }
 
 /// Prints the results of attacks; returns whether they are good.
 async fn hostile(args: HostileArgs) -> Result<bool, LoadError> {
     let summary = interruptible(|stop| run_hostile(args, stop)).await?;
-    println!("{}", summary.table());
+    println!("{}", printable_lines(&summary.table()));
     Ok(summary.is_good())
 }
 

@@ -2,6 +2,7 @@
 //!
 //! `--help` and the table of results use the same names of attacks.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -9,8 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
 
-/// The most regions of one Subscribe: the server's limit.
-const REGIONS_MAX: u32 = 16_384;
+/// The most regions of the session of wide-regions: the server's default limit.
+const REGIONS_MAX: u32 = 131_072;
+/// The longest attack, seconds.
+const SECONDS_MAX: f64 = 600.0;
 
 /// An attack on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -30,6 +33,13 @@ pub enum Attack {
     EmptyFixes,
     /// 8 Batch streams of 4,194,240 empty queries per message.
     EmptyQueries,
+    /// 8 connections that call Subscribe with 4,194,240 empty regions.
+    EmptyRegions,
+    /// 8 connections that call CountRegions with a polygon of 4,194,240 empty rings.
+    EmptyRings,
+    /// 8 Report streams of 4,096 valid rows per message, as fast as the server takes them, whose
+    /// acks are not read.
+    Overload,
     /// 8 Report streams of 1,000 rows per message that are 59 s ahead of the clock.
     RowsAhead,
     /// 40 Report streams on one connection, each with one message of 64 MiB of zeros.
@@ -38,6 +48,8 @@ pub enum Attack {
     DeclaredMessages,
     /// 504 calls of ReportOnce on 8 connections whose messages of 4 MiB lack their last bytes.
     WaitingReports,
+    /// 400 Report streams on 8 connections whose messages of 60 KiB arrive a byte a second.
+    SlowMessages,
     /// 2,000 Report streams on 8 connections that send nothing.
     OpenStreams,
     /// 10,240 calls of ReportOnce on 40 connections that send headers only.
@@ -50,6 +62,11 @@ pub enum Attack {
     WideRegions,
     /// Opens and closes connections as fast as possible.
     Connections,
+    /// 2,100 connections that stay open and send nothing after the HTTP/2 preface.
+    OpenConnections,
+    /// 100 connections to the monitoring address, each with a request whose header arrives a byte a
+    /// second. Needs --monitoring.
+    Monitoring,
 }
 
 impl Attack {
@@ -63,9 +80,12 @@ impl Attack {
 /// Flags of `shoal-loadgen hostile`.
 #[derive(Clone, Debug, Args)]
 pub struct HostileArgs {
-    /// Server to attack: URL or ADDR:PORT.
+    /// Server to attack, on this machine: URL or ADDR:PORT.
     #[arg(long, default_value = "http://127.0.0.1:7117")]
     pub target: String,
+    /// Its monitoring address (serve --metrics-listen), for the attack monitoring.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub monitoring: Option<SocketAddr>,
     /// Number of objects of the fleet. The command creates the fleet, and deletes it at its end.
     #[arg(long, default_value_t = 1_000_000)]
     pub objects: u64,
@@ -79,7 +99,7 @@ pub struct HostileArgs {
     #[arg(long, value_enum, value_name = "NAME")]
     pub attack: Vec<Attack>,
     /// wide-regions: regions of the session.
-    #[arg(long, default_value_t = 4_096)]
+    #[arg(long, default_value_t = 65_536)]
     pub regions: u32,
     /// Process of the server on this machine, to show its resident memory (Linux).
     #[arg(long, value_name = "PID")]
@@ -110,6 +130,9 @@ pub struct AttackArgs {
     /// Regions of wide-regions.
     #[arg(long)]
     pub regions: u32,
+    /// Monitoring address of the server.
+    #[arg(long)]
+    pub monitoring: Option<SocketAddr>,
 }
 
 impl HostileArgs {
@@ -119,9 +142,23 @@ impl HostileArgs {
     /// [`LoadError::Usage`] names the flag and its permitted values.
     pub fn check(&self) -> Result<(), LoadError> {
         let usage = |text: String| Err(LoadError::Usage(text));
-        let Self { seconds, rest, regions, .. } = self;
-        if !(seconds.is_finite() && *seconds > 0.0) {
-            return usage(format!("--seconds is {seconds}, it must be above 0"));
+        let Self { target, seconds, rest, regions, .. } = self;
+        if !is_on_this_machine(target) {
+            return usage(format!(
+                "--target is {target}, it must be a loopback address or `localhost`: attacks are \
+                 for a server of your own"
+            ));
+        }
+        if let Some(monitoring) = self.monitoring.filter(|address| !address.ip().is_loopback()) {
+            return usage(format!("--monitoring is {monitoring}, it must be a loopback address"));
+        }
+        if self.attack.contains(&Attack::Monitoring) && self.monitoring.is_none() {
+            return usage("--attack monitoring needs --monitoring ADDR:PORT".to_owned());
+        }
+        if !(*seconds > 0.0 && *seconds <= SECONDS_MAX) {
+            return usage(format!(
+                "--seconds is {seconds}, it must be above 0, up to {SECONDS_MAX}"
+            ));
         }
         if !(rest.is_finite() && *rest >= 0.0) {
             return usage(format!("--rest is {rest}, it must be 0 or more"));
@@ -134,7 +171,43 @@ impl HostileArgs {
 
     /// The attacks to run, in order.
     #[must_use]
-    pub fn attacks(&self) -> &[Attack] {
-        if self.attack.is_empty() { Attack::value_variants() } else { &self.attack }
+    pub fn attacks(&self) -> Vec<Attack> {
+        if !self.attack.is_empty() {
+            return self.attack.clone();
+        }
+        let mut all = Attack::value_variants().to_vec();
+        all.retain(|attack| *attack != Attack::Monitoring || self.monitoring.is_some());
+        all
+    }
+}
+
+/// True if a URL or `ADDR:PORT` names a loopback address.
+fn is_on_this_machine(target: &str) -> bool {
+    let authority = target.split_once("://").map_or(target, |(_, rest)| rest);
+    let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
+    if let Ok(address) = authority.parse::<SocketAddr>() {
+        return address.ip().is_loopback();
+    }
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_attacked() {
+        for target in
+            ["http://127.0.0.1:7117", "127.0.0.1:1", "https://[::1]:7/", "localhost:7", "[::1]:7"]
+        {
+            assert!(is_on_this_machine(target), "{target}");
+        }
+        for target in
+            ["http://10.0.0.1:7117", "example.org:1", "localhost.example:7", "127.0.0.1@x:7", ""]
+        {
+            assert!(!is_on_this_machine(target), "{target}");
+        }
     }
 }

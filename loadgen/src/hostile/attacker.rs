@@ -63,6 +63,9 @@ impl Attacker {
         command.args(["attack", "--target", &args.target, "--fleet", fleet]);
         command.args(["--attack", &attack.name(), "--seconds", &args.seconds.to_string()]);
         command.args(["--regions", &args.regions.to_string()]);
+        if let Some(monitoring) = args.monitoring {
+            command.args(["--monitoring", &monitoring.to_string()]);
+        }
         command.envs(environment());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process(command.spawn().map_err(failed)?);

@@ -72,7 +72,7 @@ impl Hostile {
             return Err(LoadError::Protocol(problem));
         }
         self.rest().await;
-        let attacks = self.args.attacks().iter().copied().map(Some);
+        let attacks = self.args.attacks().into_iter().map(Some);
         for attack in std::iter::once(None).chain(attacks) {
             if self.is_stopped() {
                 break;
@@ -118,7 +118,14 @@ impl Hostile {
             Err(error) => row.broken = Some(error.to_string()),
         }
         match attacked {
-            Ok(report) => row.attacker = report,
+            Ok(report) => {
+                let unknown = |refusal: &String| refusal.contains("[METHOD_UNKNOWN]");
+                let refusal = report.as_ref().and_then(|report| report.first_refusal.as_ref());
+                problems.extend(refusal.filter(|refusal| unknown(refusal)).map(|refusal| {
+                    format!("{}: the attack calls what the server lacks: {refusal}", row.attack)
+                }));
+                row.attacker = report;
+            }
             Err(error) => problems.push(format!("{}: {error}", row.attack)),
         }
         if let (Some(before), Some(max), Some(after)) = (before, max, pid.and_then(resident_mib)) {

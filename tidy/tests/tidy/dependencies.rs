@@ -46,7 +46,14 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     ),
     (
         "shoal-loadgen",
-        &["shoal-client", "shoal-codec", "shoal-engine", "shoal-proto", "shoal-workload"],
+        &[
+            "shoal-client",
+            "shoal-codec",
+            "shoal-engine",
+            "shoal-proto",
+            "shoal-table",
+            "shoal-workload",
+        ],
     ),
     (
         "shoal-benchmark",

@@ -9,8 +9,8 @@ use prost::Message as _;
 use shoal_client::v1::batch_query::Kind;
 use shoal_client::v1::{
     BatchQuery, BatchRequest, Circle, EventKind, Fix, NearestQuery, Polygon, Projection,
-    QueryOptions, Rectangle, Region, RegionSubscription, ReportRequest, Ring, Rows,
-    SubscribeRequest, region, report_request,
+    QueryOptions, Rectangle, Region, RegionSubscription, ReportRequest, Ring, Rows, region,
+    report_request,
 };
 
 use crate::limits::MESSAGE_QUERIES_MAX;
@@ -25,10 +25,21 @@ const STAR_INNER: f64 = 0.3;
 const NEAREST_K: u32 = 1_000;
 /// Fixes of a message of empty fixes.
 pub const EMPTY_FIXES: usize = (4 << 20) - 1;
-/// Queries of a message of empty queries.
-pub const EMPTY_QUERIES: usize = (4 << 20) - 64;
-/// An empty query in a list of queries: tag and length.
-const EMPTY_QUERY: [u8; 2] = [0x12, 0x00];
+/// Queries, regions or rings of a message of empty ones.
+pub const EMPTY_PARTS: usize = (4 << 20) - 64;
+/// An empty query in a list of queries, and an empty region in a list of regions to follow: tag and
+/// length.
+const EMPTY_PART: [u8; 2] = [0x12, 0x00];
+/// An empty ring of a polygon.
+const EMPTY_RING: [u8; 2] = [0x0a, 0x00];
+/// Tags of a region of CountRegions, and of its polygon.
+const COUNTED_REGION: u8 = 0x22;
+const REGION_POLYGON: u8 = 0x1a;
+/// Rows of a message of an overload, and the lowest object of its first connection.
+pub const OVERLOAD_ROWS: u64 = 4_096;
+const OVERLOAD_OBJECT_MIN: u64 = 2 << 60;
+/// The most regions of one message of a subscriber: the server's limit.
+const MESSAGE_REGIONS_MAX: usize = 16_384;
 /// Rows ahead of the clock: the number of rows in a message, how far they are ahead (milliseconds),
 /// and their lowest object id.
 const AHEAD_ROWS: u64 = 1_000;
@@ -99,10 +110,62 @@ pub fn empty_fixes(fleet: &str) -> Bytes {
     message.freeze()
 }
 
-/// [`EMPTY_QUERIES`] queries in two bytes each.
+/// [`EMPTY_PARTS`] queries of a Batch, or regions of a Subscribe, in two bytes each.
 #[must_use]
-pub fn empty_queries() -> Bytes {
-    EMPTY_QUERY.repeat(EMPTY_QUERIES).into()
+pub fn empty_parts() -> Bytes {
+    EMPTY_PART.repeat(EMPTY_PARTS).into()
+}
+
+/// A CountRegions with a polygon of [`EMPTY_PARTS`] rings in two bytes each.
+#[must_use]
+pub fn empty_rings() -> Bytes {
+    let rings = EMPTY_RING.repeat(EMPTY_PARTS);
+    let nested = |tag: u8, content: &[u8]| {
+        let mut message = BytesMut::with_capacity(content.len() + 16);
+        message.put_u8(tag);
+        prost::encode_length_delimiter(content.len(), &mut message).expect("room was reserved");
+        message.put_slice(content);
+        message.freeze()
+    };
+    nested(COUNTED_REGION, &nested(REGION_POLYGON, &rings))
+}
+
+/// A report of [`OVERLOAD_ROWS`] objects of one connection. The time of its rows is easily set.
+#[derive(Clone, Debug)]
+pub struct OverloadRows {
+    message: BytesMut,
+    /// Places of the times.
+    times: Vec<usize>,
+}
+
+impl OverloadRows {
+    /// The rows of a connection.
+    #[must_use]
+    pub fn new(fleet: &str, connection: u64) -> Self {
+        let unset = i64::from_le_bytes(*b"no time.");
+        let object_min = OVERLOAD_OBJECT_MIN + connection * OVERLOAD_ROWS;
+        let fix = |row: u64| {
+            let (x, y) = spread(row as u32);
+            Fix { object: object_min + row, time_ms: unset, x, y, ..Fix::default() }
+        };
+        let rows = Rows { fixes: (0..OVERLOAD_ROWS).map(fix).collect() };
+        let payload = Some(report_request::Payload::Rows(rows));
+        let request = ReportRequest { fleet: fleet.to_owned(), payload, ..Default::default() };
+        let message = request.encode_to_vec();
+        let is_time = |place: &usize| message[*place..].starts_with(&unset.to_le_bytes());
+        let times = (0..message.len()).filter(is_time).collect();
+        Self { message: BytesMut::from(message.as_slice()), times }
+    }
+
+    /// The report with this time of all rows.
+    #[must_use]
+    pub fn at(&self, time_ms: i64) -> BytesMut {
+        let mut message = self.message.clone();
+        for place in &self.times {
+            message[*place..place + 8].copy_from_slice(&time_ms.to_le_bytes());
+        }
+        message
+    }
 }
 
 /// A report of objects that the well-behaved client does not use, 59 s ahead of the clock.
@@ -119,19 +182,18 @@ pub fn rows_ahead(fleet: &str, now_ms: i64) -> Bytes {
     request.encode_to_vec().into()
 }
 
-/// A session with regions of the whole world that reports every move.
+/// Regions of the whole world of a session that follows every move, in lists that a message can
+/// have.
 #[must_use]
-pub fn world_regions(fleet: &str, regions: u32) -> Bytes {
+pub fn world_regions(regions: u32) -> Vec<Vec<RegionSubscription>> {
     let region = |region_id| RegionSubscription {
         region_id,
         region: Some(world()),
         events: vec![EventKind::Move.into()],
         ..RegionSubscription::default()
     };
-    let regions = (1..=u64::from(regions)).map(region).collect();
-    let request =
-        SubscribeRequest { fleet: fleet.to_owned(), regions, ..SubscribeRequest::default() };
-    request.encode_to_vec().into()
+    let regions: Vec<_> = (1..=u64::from(regions)).map(region).collect();
+    regions.chunks(MESSAGE_REGIONS_MAX).map(<[_]>::to_vec).collect()
 }
 
 fn batch(fleet: &str, projection: Projection, kinds: impl Iterator<Item = Kind>) -> Bytes {
@@ -165,6 +227,7 @@ fn star(size: f64) -> Ring {
 #[cfg(test)]
 mod tests {
     use shoal_client::v1::report_request::Payload;
+    use shoal_client::v1::{CountRegionsRequest, SubscribeRequest};
 
     use super::*;
     use crate::limits::MESSAGE_BYTES_MAX;
@@ -183,8 +246,23 @@ mod tests {
         let request = ReportRequest::decode(rows_ahead("f", 5)).unwrap();
         let Some(Payload::Rows(rows)) = request.payload else { panic!("not rows") };
         assert_eq!((rows.fixes.len(), rows.fixes[9].time_ms), (1_000, 59_005));
-        let queries = BatchRequest::decode(empty_queries().slice(..2 * 9)).unwrap().queries;
+        let nine = empty_parts().slice(..2 * 9);
+        let queries = BatchRequest::decode(nine.clone()).unwrap().queries;
         assert_eq!(queries, vec![BatchQuery::default(); 9]);
+        let regions = SubscribeRequest::decode(nine).unwrap().regions;
+        assert_eq!(regions, vec![RegionSubscription::default(); 9]);
+        let request = CountRegionsRequest::decode(empty_rings()).unwrap();
+        let Some(region::Kind::Polygon(polygon)) = &request.regions[0].kind else {
+            panic!("no polygon");
+        };
+        assert_eq!(polygon.rings.len(), EMPTY_PARTS);
+        let rows = OverloadRows::new("f", 3).at(77);
+        let Some(Payload::Rows(rows)) = ReportRequest::decode(rows).unwrap().payload else {
+            panic!("not rows");
+        };
+        assert!(rows.fixes.len() == 4_096 && rows.fixes.iter().all(|fix| fix.time_ms == 77));
+        let lists = world_regions(40_000);
+        assert_eq!(lists.iter().map(Vec::len).collect::<Vec<_>>(), [16_384, 16_384, 7_232]);
     }
 
     #[test]

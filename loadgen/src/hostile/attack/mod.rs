@@ -5,6 +5,7 @@
 
 pub mod connections;
 pub mod messages;
+pub mod overload;
 pub mod perform;
 pub mod queries;
 pub mod raw_call;

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::time::{Duration, Instant, timeout};
 
 use super::target::Target;
-use super::{connections, messages, queries, reports, sessions, unread};
+use super::{connections, messages, overload, queries, reports, sessions, unread};
 use crate::error::LoadError;
 use crate::hostile::args::{Attack, AttackArgs};
 use crate::hostile::attacker::{AttackReport, READY};
@@ -26,8 +26,8 @@ type Prepared = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Errors
 /// [`LoadError::Task`] if standard input or output fail.
 pub async fn attack(args: AttackArgs) -> Result<(), LoadError> {
-    let target = Arc::new(Target::new(args.target, args.fleet));
-    let prepared = prepare(args.attack, args.regions, &target);
+    let target = Arc::new(Target::new(args.target.clone(), args.fleet.clone()));
+    let prepared = prepare(&args, &target)?;
     print_line(READY)?;
     let read = tokio::task::spawn_blocking(|| std::io::stdin().read(&mut [0]));
     let read = read.await.map_err(|error| LoadError::Task(error.to_string()))?;
@@ -44,31 +44,45 @@ pub async fn attack(args: AttackArgs) -> Result<(), LoadError> {
     print_line(&line.map_err(|error| LoadError::Task(error.to_string()))?)
 }
 
-fn prepare(attack: Attack, regions: u32, target: &Arc<Target>) -> Prepared {
-    let (fleet, target) = (target.fleet.as_str(), Arc::clone(target));
-    match attack {
+fn prepare(args: &AttackArgs, target: &Arc<Target>) -> Result<Prepared, LoadError> {
+    let (fleet, target) = (args.fleet.as_str(), Arc::clone(target));
+    Ok(match args.attack {
         Attack::Rectangles => Box::pin(queries::back_to_back(target, messages::rectangles(fleet))),
         Attack::Circles => Box::pin(queries::back_to_back(target, messages::circles(fleet))),
         Attack::Stars => Box::pin(queries::back_to_back(target, messages::stars(fleet, 120))),
         Attack::Nearest => Box::pin(queries::back_to_back(target, messages::nearest(fleet))),
         Attack::Deadlines => Box::pin(queries::deadlines(target, messages::stars(fleet, 16))),
         Attack::EmptyFixes => Box::pin(reports::back_to_back(target, messages::empty_fixes(fleet))),
-        Attack::EmptyQueries => Box::pin(queries::back_to_back(target, messages::empty_queries())),
+        Attack::EmptyQueries => Box::pin(queries::back_to_back(target, messages::empty_parts())),
+        Attack::EmptyRegions => {
+            Box::pin(queries::calls(target, queries::SUBSCRIBE_PATH, messages::empty_parts()))
+        }
+        Attack::EmptyRings => {
+            Box::pin(queries::calls(target, queries::COUNT_REGIONS_PATH, messages::empty_rings()))
+        }
+        Attack::Overload => Box::pin(overload::overload(target, fleet.to_owned(), now_ms())),
         Attack::RowsAhead => {
             Box::pin(reports::back_to_back(target, messages::rows_ahead(fleet, now_ms())))
         }
         Attack::HeldMessages => Box::pin(reports::held_messages(target)),
         Attack::DeclaredMessages => Box::pin(reports::declared_messages(target)),
+        Attack::SlowMessages => Box::pin(reports::slow_messages(target)),
         Attack::OpenStreams => Box::pin(reports::open_streams(target)),
         Attack::WaitingReports => Box::pin(reports::waiting_reports(target)),
         Attack::HeaderOnly => Box::pin(reports::header_only(target)),
         Attack::UnreadAnswers => Box::pin(unread::unread_answers(target)),
         Attack::ZeroWindows => Box::pin(unread::zero_windows(target)),
         Attack::WideRegions => {
-            Box::pin(sessions::wide_regions(target, messages::world_regions(fleet, regions)))
+            let regions = messages::world_regions(args.regions);
+            Box::pin(sessions::wide_regions(target, fleet.to_owned(), regions))
         }
         Attack::Connections => Box::pin(connections::open_and_close(target)),
-    }
+        Attack::OpenConnections => Box::pin(connections::keep_open(target)),
+        Attack::Monitoring => match args.monitoring {
+            Some(address) => Box::pin(connections::monitoring(target, address)),
+            None => return Err(LoadError::Usage("the attack needs --monitoring".to_owned())),
+        },
+    })
 }
 
 /// The time of this machine; assumes that the server's clock is close to it.

@@ -17,6 +17,12 @@ use super::target::{Target, together};
 use crate::error::status_text;
 use crate::limits::ANSWER_BYTES_MAX;
 
+/// Path of Batch.
+const BATCH_PATH: &str = "/shoal.v1.QueryService/Batch";
+/// Path of CountRegions.
+pub const COUNT_REGIONS_PATH: &str = "/shoal.v1.QueryService/CountRegions";
+/// Path of Subscribe.
+pub const SUBSCRIBE_PATH: &str = "/shoal.v1.SubscriptionService/Subscribe";
 /// Connections of an attack, with one stream each.
 const CONNECTIONS: usize = 8;
 /// The deadline of calls that cannot meet it.
@@ -63,6 +69,32 @@ async fn back_to_back_on_one(target: Arc<Target>, message: Bytes) {
     }
 }
 
+/// 8 connections call a method with a message, again and again.
+pub async fn calls(target: Arc<Target>, path: &'static str, message: Bytes) {
+    together(CONNECTIONS, || calls_on_one(Arc::clone(&target), path, message.clone())).await;
+}
+
+async fn calls_on_one(target: Arc<Target>, path: &'static str, message: Bytes) {
+    let client = target.connect().await;
+    loop {
+        // An answer is decoded as `()`, the empty message, which skips all of its fields.
+        let codec = RawResponseCodec::<()>::default();
+        let path = PathAndQuery::from_static(path);
+        let mut grpc = Grpc::new(client.channel());
+        let called = match grpc.ready().await {
+            Ok(()) => {
+                let called = grpc.server_streaming(Request::new(message.clone()), path, codec);
+                called.await.map(drop)
+            }
+            Err(error) => Err(Status::from_error(error.into())),
+        };
+        match called {
+            Ok(()) => target.answered(1),
+            Err(status) => target.failed(status).await,
+        }
+    }
+}
+
 /// 8 connections call Batch with a message and a deadline that it cannot meet, again and again.
 pub async fn deadlines(target: Arc<Target>, message: Bytes) {
     together(CONNECTIONS, || deadlines_on_one(Arc::clone(&target), message.clone())).await;
@@ -85,7 +117,7 @@ async fn batch(
     client: &Client,
     request: Request<impl Stream<Item = Bytes> + Send + 'static>,
 ) -> Result<(), Status> {
-    let path = PathAndQuery::from_static("/shoal.v1.QueryService/ReportBatch");
+    let path = PathAndQuery::from_static(BATCH_PATH);
     let codec = RawResponseCodec::<AnswerEnd>::default();
     let mut grpc = Grpc::new(client.channel()).max_decoding_message_size(ANSWER_BYTES_MAX);
     grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;

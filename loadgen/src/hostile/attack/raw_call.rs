@@ -5,13 +5,14 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame};
 use prost::Message as _;
 use shoal_client::Client;
 use shoal_client::v1::ReportResponse;
+use tokio::time::{Duration, Interval, interval};
 use tonic::Status;
 use tonic::body::Body;
 use tonic::client::GrpcService;
@@ -22,7 +23,9 @@ use crate::error::status_text;
 use crate::report::wire::REPORT_PATH;
 
 /// Bytes of a gRPC message's head: a flag and the length.
-const HEAD_BYTES: usize = 5;
+pub const HEAD_BYTES: usize = 5;
+/// Time between two bytes of a slow message.
+const SLOW_BYTE: Duration = Duration::from_secs(1);
 /// Zeros that are handed to HTTP/2 at once.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
@@ -32,6 +35,8 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub struct OpenBody {
     head: Option<Bytes>,
     zeros: usize,
+    /// Set if the zeros are sent one by one.
+    ticks: Option<Interval>,
 }
 
 impl OpenBody {
@@ -41,13 +46,19 @@ impl OpenBody {
         let mut head = BytesMut::with_capacity(HEAD_BYTES);
         head.put_u8(0);
         head.put_u32(declared);
-        Self { head: Some(head.freeze()), zeros: sent }
+        Self { head: Some(head.freeze()), zeros: sent, ticks: None }
+    }
+
+    /// A message of `bytes` zeros of which one is sent each second.
+    #[must_use]
+    pub fn slow(bytes: u32) -> Self {
+        Self { ticks: Some(interval(SLOW_BYTE)), ..Self::message(bytes, bytes as usize) }
     }
 
     /// A body without any byte.
     #[must_use]
     pub fn empty() -> Self {
-        Self { head: None, zeros: 0 }
+        Self { head: None, zeros: 0, ticks: None }
     }
 }
 
@@ -57,7 +68,7 @@ impl HttpBody for OpenBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if let Some(head) = self.head.take() {
             return Poll::Ready(Some(Ok(Frame::data(head))));
@@ -67,7 +78,12 @@ impl HttpBody for OpenBody {
             // stream.
             return Poll::Pending;
         }
-        let chunk = &ZEROS[..self.zeros.min(ZEROS.len())];
+        let mut bytes = self.zeros.min(ZEROS.len());
+        if let Some(ticks) = &mut self.ticks {
+            ready!(ticks.poll_tick(context));
+            bytes = 1;
+        }
+        let chunk = &ZEROS[..bytes];
         self.zeros -= chunk.len();
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(chunk)))))
     }
@@ -105,23 +121,8 @@ async fn call(
     (path, body): (&'static str, OpenBody),
     opened: impl FnOnce(),
 ) -> Result<(), Status> {
-    let broken = |error: tonic::transport::Error| Status::from_error(error.into());
-    let mut channel = client.channel();
-    poll_fn(|context| GrpcService::<Body>::poll_ready(&mut channel, context))
-        .await
-        .map_err(broken)?;
-    let mut request = Request::new(Body::new(body));
-    *request.method_mut() = tonic::codegen::http::Method::POST;
-    *request.uri_mut() = tonic::codegen::http::Uri::from_static(path);
-    let content = HeaderValue::from_static("application/grpc");
-    request.headers_mut().insert(header::CONTENT_TYPE, content);
-    request.headers_mut().insert(header::TE, HeaderValue::from_static("trailers"));
-    let response = GrpcService::call(&mut channel, request).await.map_err(broken)?;
-    if let Some(status) = Status::from_header_map(response.headers()) {
-        return Err(status);
-    }
+    let mut body = pin!(open(client, path, Body::new(body)).await?);
     opened();
-    let mut body = pin!(response.into_body());
     while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
         match frame?.into_data() {
             Ok(data) => count_ack(target, &data),
@@ -132,6 +133,29 @@ async fn call(
         }
     }
     Ok(())
+}
+
+/// Begins a call with a body; returns the body of the response.
+///
+/// # Errors
+/// The connection broke, or the server refused the call.
+pub async fn open(client: &Client, path: &'static str, body: Body) -> Result<Body, Status> {
+    let broken = |error: tonic::transport::Error| Status::from_error(error.into());
+    let mut channel = client.channel();
+    poll_fn(|context| GrpcService::<Body>::poll_ready(&mut channel, context))
+        .await
+        .map_err(broken)?;
+    let mut request = Request::new(body);
+    *request.method_mut() = tonic::codegen::http::Method::POST;
+    *request.uri_mut() = tonic::codegen::http::Uri::from_static(path);
+    let content = HeaderValue::from_static("application/grpc");
+    request.headers_mut().insert(header::CONTENT_TYPE, content);
+    request.headers_mut().insert(header::TE, HeaderValue::from_static("trailers"));
+    let response = GrpcService::call(&mut channel, request).await.map_err(broken)?;
+    match Status::from_header_map(response.headers()) {
+        Some(status) => Err(status),
+        None => Ok(response.into_body()),
+    }
 }
 
 /// Counts an ack, which is small enough for one frame.

@@ -33,6 +33,10 @@ const WAITING_MISSING_BYTES: usize = 1 << 10;
 /// server allows no more calls per connection.
 const HEADER_CONNECTIONS: usize = 40;
 const HEADER_CALLS: usize = 256;
+/// Bytes of a message that arrives slowly: the largest that is not charged as it arrives. Streams
+/// with such messages, on one connection.
+const SLOW_BYTES: u32 = (64 << 10) - 1;
+const SLOW_STREAMS: usize = 50;
 /// Streams that send nothing, on one connection.
 const OPEN_STREAMS: usize = 250;
 
@@ -90,6 +94,18 @@ async fn reports(target: Arc<Target>, client: Client, body: impl Fn() -> OpenBod
 pub async fn waiting_reports(target: Arc<Target>) {
     let body = || OpenBody::message(WAITING_BYTES as u32, WAITING_BYTES - WAITING_MISSING_BYTES);
     together(CONNECTIONS, || calls_on_one(Arc::clone(&target), WAITING_CALLS, body)).await;
+}
+
+/// 8 connections with 50 Report streams each, whose messages arrive a byte a second. A stream that
+/// the server ends is opened again.
+pub async fn slow_messages(target: Arc<Target>) {
+    together(CONNECTIONS, || slow_on_one(Arc::clone(&target))).await;
+}
+
+async fn slow_on_one(target: Arc<Target>) {
+    let client = target.connect().await;
+    let body = || OpenBody::slow(SLOW_BYTES);
+    together(SLOW_STREAMS, || reports(Arc::clone(&target), client.clone(), body)).await;
 }
 
 /// 40 connections with 256 calls of ReportOnce each that send headers only.

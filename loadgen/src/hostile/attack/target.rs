@@ -37,6 +37,12 @@ impl Target {
         Self { url, fleet, answered, refused, first_refusal: OnceLock::new() }
     }
 
+    /// Address and port of the server.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        self.url.trim_start_matches("http://").trim_end_matches('/')
+    }
+
     /// Counts answered requests.
     pub fn answered(&self, requests: u64) {
         self.answered.fetch_add(requests, Relaxed);
@@ -94,6 +100,14 @@ pub async fn together<F>(count: usize, part: impl Fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let parts: JoinSet<()> = (0..count).map(|_| part()).collect();
+    together_numbered(count as u64, |_| part()).await;
+}
+
+/// As [`together`]; each part gets its number from 0.
+pub async fn together_numbered<F>(count: u64, part: impl Fn(u64) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let parts: JoinSet<()> = (0..count).map(part).collect();
     parts.join_all().await;
 }
