@@ -1,9 +1,8 @@
-//! Limits the connections of each peer address, so that one address cannot take all places of a
-//! server.
+//! Limits the connections, or the calls, of each peer address, so that one address cannot take all
+//! places of a server.
 //!
 //! An IPv6 host may use any address of its /64 network, so all addresses of a /64 count as one. An
-//! address has an entry only while it has a connection, so the limit on connections also bounds the
-//! table.
+//! address has an entry only while it has a place, so the total limit also bounds the table.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -12,14 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Bits of an IPv6 address that name its host within a network.
 const HOST_BITS: u32 = 64;
 
-/// The connections of all addresses.
+/// The places of all addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct AddressPlaces {
     taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
     address_max: usize,
 }
 
-/// One connection of an address, until it is dropped.
+/// One place of an address, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct AddressPlace {
     places: AddressPlaces,
@@ -27,12 +26,12 @@ pub(crate) struct AddressPlace {
 }
 
 impl AddressPlaces {
-    /// At most `address_max` connections for each address.
+    /// At most `address_max` places for each address.
     pub(crate) fn new(address_max: usize) -> Self {
         Self { taken: Arc::default(), address_max }
     }
 
-    /// A place for a connection of `peer`, if its address has one left.
+    /// A place for `peer`, if its address has one left.
     pub(crate) fn take(&self, peer: IpAddr) -> Option<AddressPlace> {
         let network = network(peer);
         let mut taken = self.lock();

@@ -69,6 +69,10 @@ impl AnswerBudget {
             if let Ok(permit) = self.pieces.try_reserve(client, pieces(bytes)) {
                 return Some(self.room_of(permit));
             }
+            // Spares stay if other requests would get their memory.
+            if !self.pieces.is_first(client, pieces(bytes)) {
+                return None;
+            }
             // Freed outside the lock: it may be many megabytes.
             let oldest = self.spares().held.pop_first();
             drop(oldest?);

@@ -30,8 +30,9 @@ pub const WORKER_BYTES_MIN: usize = 1 << 20;
 pub const WORKER_ROWS_MIN: usize = 64 << 10;
 /// Rows of one report message: one cycle takes it whole.
 pub const MESSAGE_ROWS_MAX: usize = shoal_engine::limits::CYCLE_FIXES_MAX;
-/// Vertices of the polygons of all queries in progress, server-wide; a request beyond its client's
-/// share waits. Each vertex takes at most
+/// Vertices of the polygons of all queries and new regions in progress, server-wide; a request
+/// beyond its client's share waits. A query, region or ring counts as some vertices too. Each
+/// vertex takes at most
 /// [`POLYGON_VERTEX_BYTES_MAX`](shoal_engine::limits::POLYGON_VERTEX_BYTES_MAX).
 pub const QUERY_VERTICES_MAX: usize = 1 << 20;
 /// Vertices of polygons that are converted in one turn: about a millisecond.
@@ -143,8 +144,17 @@ pub const CALL_SITES_MAX: usize = 1024;
 pub const SHUTDOWN_GRACE_MS: u64 = 7_000;
 /// Delay before a refused call should be retried, milliseconds: a few cycles.
 pub const BUSY_RETRY_MS: u64 = 100;
+/// Time that the rows of a cycle take at most under load, milliseconds, by the time that rows have
+/// taken lately: a request waits for up to two cycles.
+pub const CYCLE_TIME_MS: u64 = 10;
+/// A cycle takes this many rows, even if they are slow: the fixed cost of a cycle stays small.
+pub const CYCLE_PACE_ROWS_MIN: usize = 32 << 10;
 /// Interval at which an idle engine checks for expiry, milliseconds; the contract is 1 s.
 pub const IDLE_CYCLE_MS: u64 = 500;
+/// Bytes reserved for each answer in addition to its rows.
+pub const ANSWER_HEAD_BYTES: u64 = 64;
+/// Bytes reserved for the error of a query of a batch: the error and two short texts.
+pub const FAILURE_BYTES: u64 = 256;
 /// Rows reserved for a query of unknown size; see `rpc/budgeted_answer.rs`.
 pub const PROBE_ROWS_MAX: u64 = 64 << 10;
 /// Bytes reserved for the answers of one request of unknown size.
@@ -466,8 +476,9 @@ server_limits! {
     connection_calls_max: u32 = 256, 1..=1 << 20;
     /// Calls in progress, server-wide: each holds some 40 KiB before its first message.
     calls_max: usize = 8192, 1..=1 << 20;
-    /// Report, batch and subscribe streams, server-wide.
-    streams_max: usize = 4096, 1..=1 << 20;
+    /// Report, batch and subscribe streams, server-wide; a token, or a connection without one, has
+    /// at most half of them.
+    streams_max: usize = 8192, 1..=1 << 20;
     /// Fleets.
     fleets_max: usize = 1_000, 1..=FLEETS_MAX as u64;
     /// Objects of a fleet that is created without a limit.
@@ -488,6 +499,9 @@ server_limits! {
     session_regions_max: usize = 128 << 10, 1..=REGIONS_MAX;
     /// Subscribed regions of a fleet.
     fleet_regions_max: usize = 1 << 20, 1..=REGIONS_MAX;
+    /// Subscribed regions of a fleet over the same place. The work and the events of a report there
+    /// grow with their number.
+    place_regions_max: usize = 16 << 10, 1..=REGIONS_MAX;
     /// Vertices of all subscribed polygons of a fleet, without closing ones. Each takes
     /// [`POLYGON_VERTEX_BYTES_MAX`](shoal_engine::limits::POLYGON_VERTEX_BYTES_MAX) at most.
     fleet_polygon_vertices_max: usize = 8 << 20, 0..=FLEET_POLYGON_VERTICES_MAX as u64;

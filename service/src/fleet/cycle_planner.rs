@@ -252,7 +252,7 @@ impl CyclePlanner {
 
     fn plan_queries(&mut self, plan: &mut CyclePlan, answer_epoch: u64) {
         while let Ok(job) = self.receivers.queries.try_recv() {
-            self.queries.push(job.client, QUERY_WORK * job.queries.len() as u64, job);
+            self.queries.push(job.client, known_work(&job), job);
         }
         let now = Instant::now();
         // Clients far ahead in their share wait for the next cycle, so that they cannot use up
@@ -288,8 +288,13 @@ impl CyclePlanner {
 
     /// Puts off queries to a later cycle.
     pub(super) fn put_off(&mut self, job: QueryJob) {
-        self.queries.push_front(job.client, QUERY_WORK * job.queries.len() as u64, job);
+        self.queries.push_front(job.client, known_work(&job), job);
     }
+}
+
+/// The work of queries that is known before the engine runs them.
+fn known_work(job: &QueryJob) -> u64 {
+    QUERY_WORK * job.queries.len() as u64 + job.terms.rows_work
 }
 
 /// Work limit of a cycle's queries: one test of every object, within bounds.

@@ -14,6 +14,7 @@ use shoal_engine::limits::{CYCLE_REQUESTS_MAX, CYCLES_IN_FLIGHT_MAX};
 use shoal_engine::{Clock, CycleInput, CycleOutput, EngineError, Request, Ticket};
 use tracing::{error, warn};
 
+use super::cycle_pace::CyclePace;
 use super::cycle_planner::{CycleClocks, CyclePlan, CyclePlanner, PlannedChange};
 use super::event_clock::EventClock;
 use super::fleet_shared::{FleetShared, FleetState};
@@ -55,6 +56,8 @@ pub(super) struct CycleInFlight {
     /// Whether the cycle may set the clock back.
     rewinds: bool,
     started: Instant,
+    /// Rows and removals.
+    rows: usize,
 }
 
 /// See the file's head.
@@ -64,6 +67,7 @@ pub(super) struct EngineThread {
     clock: CycleClock,
     /// Present if the fleet bounds its event clock.
     event_clock: Option<EventClock>,
+    pace: CyclePace,
     pub(super) shared: Arc<FleetShared>,
     pub(super) in_flight: VecDeque<CycleInFlight>,
     in_flight_max: usize,
@@ -122,6 +126,7 @@ impl EngineThread {
             planner,
             clock,
             event_clock,
+            pace: CyclePace::default(),
             shared,
             in_flight,
             in_flight_max,
@@ -288,7 +293,8 @@ impl EngineThread {
         // A follower's queries have waited for their epoch before they were queued.
         let answer_epoch = if self.follows { u64::MAX } else { answer_epoch };
         let is_bounded = self.export.is_some() && self.engine.backend.answer_lag() == 0;
-        let rows_max = if is_bounded { EXPORT_CYCLE_ROWS } else { usize::MAX };
+        let rows_max = self.pace.rows_max();
+        let rows_max = if is_bounded { EXPORT_CYCLE_ROWS.min(rows_max) } else { rows_max };
         let objects = self.engine.backend.objects();
         let mut plan = self.planner.plan(answer_epoch, rows_max, objects);
         let has_room = plan.requests.len() < CYCLE_REQUESTS_MAX;
@@ -301,8 +307,9 @@ impl EngineThread {
         if let Some(cycle) = &cycle {
             input.requests = cycle.requests.clone();
         }
+        let rows = input.requests.iter().map(Request::rows).sum();
         if self.export.is_some() {
-            self.changed_rows += input.requests.iter().map(Request::rows).sum::<usize>();
+            self.changed_rows += rows;
         }
         let rewinds = input.rewinds();
         let (is_followed, has_sink) = (cycle.is_some(), self.engine.sink.is_some());
@@ -310,7 +317,7 @@ impl EngineThread {
         match self.engine.backend.submit(input, number) {
             Ok(ticket) => {
                 let followed = cycle.map(|cycle| cycle.batches);
-                let cycle = CycleInFlight { ticket, plan, followed, rewinds, started };
+                let cycle = CycleInFlight { ticket, plan, followed, rewinds, started, rows };
                 self.in_flight.push_back(cycle);
                 if let Some((sink, record)) = self.engine.sink.as_mut().zip(record)
                     && let SinkCapacity::Full(available) = sink.submitted(record)
@@ -394,7 +401,7 @@ impl EngineThread {
 
     pub(super) fn settle_oldest(&mut self) -> Result<(), EngineError> {
         let Some(cycle) = self.in_flight.pop_front() else { return Ok(()) };
-        let CycleInFlight { ticket, plan, followed, started, .. } = cycle;
+        let CycleInFlight { ticket, plan, followed, started, rows, .. } = cycle;
         let output = self.engine.backend.wait(ticket);
         if let Some(sink) = &mut self.engine.sink {
             sink.settled(output.as_ref().map(SettledCycle::new));
@@ -406,6 +413,7 @@ impl EngineThread {
                 return if followed.is_some() { Err(fault) } else { unless_recoverable(fault) };
             }
         };
+        self.pace.learn(rows, output.query_work.iter().sum(), started.elapsed());
         let memory_bytes = self.engine.backend.memory_bytes();
         let cycles_in_flight = self.in_flight.len() as u64;
         // Update the view before the replies: a client may query this cycle's epoch at once.

@@ -56,6 +56,9 @@ pub struct QueryRequest {
     pub epoch_min: u64,
     /// Whether the cycle may contain no other queries, because the answer is large.
     pub alone: bool,
+    /// Work of copying the rows of the answers, in words of 8 bytes, if the caller knows it; work
+    /// that the engine counts comes in addition.
+    pub rows_work: u64,
     /// The queries are dropped at this time.
     pub deadline: Option<Instant>,
     /// Whether to wait for a place in the queue; otherwise a full queue refuses the request.
@@ -508,7 +511,8 @@ impl Fleet {
     /// [`ServiceError::Busy`], [`ServiceError::Engine`], [`ServiceError::Deadline`],
     /// [`ServiceError::FollowerBehind`]; the error with which the fleet ended.
     pub async fn query(&self, request: QueryRequest) -> Result<JobAnswers, ServiceError> {
-        let QueryRequest { client, queries, epoch_min, alone, deadline, patient } = request;
+        let QueryRequest { client, queries, epoch_min, alone, rows_work, deadline, patient } =
+            request;
         self.wait_for_epoch(epoch_min).await?;
         let permit = if patient {
             self.queue.reserve_queries(client, queries.len()).await
@@ -518,7 +522,8 @@ impl Fleet {
         let _permit = permit.map_err(|error| self.reserve_error(error))?;
         let (reply, receiver) = oneshot::channel();
         let was_put_off = false;
-        let terms = QueryTerms { epoch_min, alone, deadline, was_put_off, reply, _permit };
+        let terms =
+            QueryTerms { epoch_min, alone, rows_work, deadline, was_put_off, reply, _permit };
         self.queue.send_queries(QueryJob { client, queries, terms });
         self.drain_if_ended();
         match receiver.await {

@@ -90,6 +90,8 @@ pub(super) struct QueryTerms {
     pub(super) epoch_min: u64,
     /// Whether its cycle contains no other queries, so that its large answer needs no copy.
     pub(super) alone: bool,
+    /// See [`super::QueryRequest::rows_work`].
+    pub(super) rows_work: u64,
     pub(super) deadline: Option<Instant>,
     /// Whether an earlier cycle reached its work limit before these queries.
     pub(super) was_put_off: bool,

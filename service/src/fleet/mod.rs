@@ -5,6 +5,7 @@
 //! them. Nothing here knows the wire format.
 
 mod copies;
+mod cycle_pace;
 mod cycle_planner;
 mod engine_export;
 mod engine_thread;

@@ -12,12 +12,13 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderValue, Method, StatusCode, header};
+use prometheus_client::metrics::gauge::Gauge;
 use tonic_web::GrpcWebLayer;
 use tower::{Layer as _, Service as _};
 
 use super::activity::holding;
 use super::api;
-use super::limits::HTTP_DOCUMENTS_BYTES_MAX;
+use super::limits::{HTTP_DOCUMENT_BYTES_MAX, HTTP_DOCUMENTS_BYTES_MAX};
 use super::origins::{Asked, Origins};
 use super::pages;
 use super::problem::Problem;
@@ -25,7 +26,7 @@ use super::tiles::Tiles;
 use crate::access::{Access, Peer, requester};
 use crate::limits::{BUSY_RETRY_MS, ServerLimits};
 use crate::monitoring::Monitored;
-use crate::rpc::Services;
+use crate::rpc::{MessageBudget, Services};
 use crate::shares::FairPlaces;
 
 /// Route of a metric where no route answered.
@@ -46,8 +47,8 @@ struct Shared {
     calls: FairPlaces,
     calls_max: usize,
     tiles: Tiles,
-    /// Bytes of documents that are read.
-    documents: FairPlaces,
+    /// Bytes of documents.
+    documents: MessageBudget,
 }
 
 impl App {
@@ -62,7 +63,11 @@ impl App {
     ) -> Self {
         let calls_max = limits.http_calls_max;
         let calls = FairPlaces::exact(calls_max);
-        let documents = FairPlaces::exact(HTTP_DOCUMENTS_BYTES_MAX);
+        let documents = MessageBudget::with_whole(
+            HTTP_DOCUMENTS_BYTES_MAX,
+            HTTP_DOCUMENT_BYTES_MAX,
+            Gauge::default(),
+        );
         Self(Arc::new(Shared {
             services,
             access,
@@ -110,7 +115,7 @@ impl App {
     }
 
     /// The budget of documents.
-    pub(super) fn documents(&self) -> &FairPlaces {
+    pub(super) fn documents(&self) -> &MessageBudget {
         &self.0.documents
     }
 

@@ -147,7 +147,8 @@ impl DataFolder {
         })?;
         let lock = DirectoryLock::acquire(folder, "shoal serve")?;
         check_list(folder)?;
-        let data = Self::with_storage(Arc::new(FileStorage::new(folder)), Some(lock))?;
+        let storage = FileStorage::new(folder).without_root_in_errors();
+        let data = Self::with_storage(Arc::new(storage), Some(lock))?;
         let unlisted = data.manifest(|manifest| unlisted(folder, manifest));
         if !unlisted.is_empty() {
             warn!(folders = ?unlisted, "folders missing from the list of fleets are not used");

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::batch_answer::{BatchStream, send_failure, send_message};
-use super::budgeted_answer::{BudgetedAnswer, ask};
+use super::budgeted_answer::{BudgetedAnswer, Questions, ask};
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
 use super::large_message::LargeMessage;
@@ -28,6 +28,7 @@ use crate::access::Call;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{BATCH_MESSAGES_MAX, BATCH_QUERIES_MAX};
+use crate::shares::PlacesPermit;
 
 /// The answers to one message.
 #[derive(Debug)]
@@ -91,9 +92,21 @@ async fn read(
             }
         };
         let (reply, receiver) = oneshot::channel();
-        let (context, call, bytes) = (context.clone(), call.clone(), large.take());
+        let (context, call, large) = (context.clone(), call.clone(), large.take());
+        // A large message is charged already. Others are read only as fast as there is room for
+        // what they become.
+        let in_work = match &large {
+            Some(_) => None,
+            None => Some(deadline.bound(reserve(&context, &call, &message)).await),
+        };
         running.spawn(async move {
-            let answered = answer(&context, (message, bytes), (call, deadline)).await;
+            let answered = match in_work.transpose() {
+                Ok(in_work) => {
+                    let sent = Sent { message, large, in_work };
+                    answer(&context, sent, (call, deadline)).await
+                }
+                Err(error) => Err(error),
+            };
             // The receiver is gone if the stream has ended.
             let _ = reply.send(answered);
         });
@@ -102,22 +115,43 @@ async fn read(
     }
 }
 
-/// Answers a decoded message, or the large message for which an empty one was decoded.
+/// A message of a client.
+struct Sent {
+    /// The decoded message; empty if it is a large one.
+    message: BatchRequest,
+    large: Option<Bytes>,
+    /// The room of its queries, if it is not large.
+    in_work: Option<PlacesPermit>,
+}
+
+/// Waits for the room of the queries of a message.
+///
+/// # Errors
+/// [`ServiceError::Limit`] for too many queries; [`ServiceError::ShuttingDown`].
+async fn reserve(
+    context: &ServiceContext,
+    call: &Call,
+    message: &BatchRequest,
+) -> Result<PlacesPermit, ServiceError> {
+    at_most("queries", message.queries.len(), "queries", BATCH_QUERIES_MAX)?;
+    context.reserve_work(call.client(), message.queries.iter().map(work).sum()).await
+}
+
 async fn answer(
     context: &ServiceContext,
-    (message, large): (BatchRequest, Option<Bytes>),
+    sent: Sent,
     (call, deadline): (Call, Deadline),
 ) -> Result<AnsweredMessage, ServiceError> {
-    let message = match &large {
-        Some(bytes) => deadline.bound(context.decode(call.client(), bytes.clone())).await?,
-        None => message,
+    let Sent { mut message, large, in_work } = sent;
+    if let Some(bytes) = &large {
+        message = deadline.bound(context.decode(call.client(), bytes.clone())).await?;
+    }
+    let _in_work = match in_work {
+        Some(in_work) => in_work,
+        None => deadline.bound(reserve(context, &call, &message)).await?,
     };
-    at_most("queries", message.queries.len(), "queries", BATCH_QUERIES_MAX)?;
     let options = message.options.unwrap_or_default();
     let query_context = QueryContext::new(context, call, &options, "options")?;
-    let all_vertices = message.queries.iter().map(vertices).sum();
-    let reserving = context.reserve_vertices(query_context.client, all_vertices);
-    let _vertices = deadline.bound(reserving).await?;
     for sent in &message.queries {
         if let Some(Kind::Get(get)) = &sent.kind {
             query_context.reach_names(&get.names, deadline).await?;
@@ -131,17 +165,13 @@ async fn answer(
     let converted = deadline.bound(converting).await?;
     let mut queries = Vec::with_capacity(converted.len());
     let failures = converted.into_iter();
-    let failures = failures.map(|query| query.map(|query| queries.push(query)).err()).collect();
+    let failures: Vec<_> =
+        failures.map(|query| query.map(|query| queries.push(query)).err()).collect();
     drop(large);
-    let answer = ask(context, &query_context, queries, deadline, true).await?;
+    let failed = failures.len() - queries.len();
+    let questions = Questions::with_failures(queries, failed);
+    let answer = ask(context, &query_context, questions, deadline, true).await?;
     Ok(AnsweredMessage { fleet: query_context.fleet, answer, failures })
-}
-
-fn vertices(sent: &BatchQuery) -> usize {
-    match &sent.kind {
-        Some(Kind::Range(sent)) => region::vertices(sent),
-        Some(Kind::Get(_) | Kind::Nearest(_)) | None => 0,
-    }
 }
 
 /// See [`region::work`].

@@ -18,7 +18,8 @@ use crate::answer_budget::AnswerReservation;
 use crate::error::ServiceError;
 use crate::fleet::{JobAnswers, QueryRequest};
 use crate::limits::{
-    ASK_AGAIN_MAX, PROBE_BYTES_MAX, PROBE_ROWS_MAX, ROW_ANSWER_BYTES, SMALL_ANSWER_BYTES_MAX,
+    ANSWER_HEAD_BYTES, ASK_AGAIN_MAX, FAILURE_BYTES, PROBE_BYTES_MAX, PROBE_ROWS_MAX,
+    ROW_ANSWER_BYTES, SMALL_ANSWER_BYTES_MAX,
 };
 
 /// Answers, and the part of the answer budget that they hold.
@@ -29,6 +30,28 @@ pub(super) struct BudgetedAnswer {
     _room: AnswerReservation,
 }
 
+/// The queries of a request.
+#[derive(Debug)]
+pub(super) struct Questions {
+    pub(super) queries: Vec<Query>,
+    /// Bytes of what the answer holds beside its rows.
+    other_bytes: u64,
+}
+
+impl Questions {
+    /// Queries of which none was refused.
+    pub(super) fn valid(queries: Vec<Query>) -> Self {
+        Self::with_failures(queries, 0)
+    }
+
+    /// Queries, beside `failures` that were refused: their errors are part of the answer.
+    pub(super) fn with_failures(queries: Vec<Query>, failures: usize) -> Self {
+        let other_bytes =
+            queries.len() as u64 * ANSWER_HEAD_BYTES + failures as u64 * FAILURE_BYTES;
+        Self { queries, other_bytes }
+    }
+}
+
 /// Runs all queries of a request at one epoch. `patient` requests wait while the queue is full.
 ///
 /// # Errors
@@ -37,19 +60,19 @@ pub(super) struct BudgetedAnswer {
 pub(super) async fn ask(
     context: &ServiceContext,
     query_context: &QueryContext,
-    queries: Vec<Query>,
+    questions: Questions,
     deadline: Deadline,
     patient: bool,
 ) -> Result<BudgetedAnswer, ServiceError> {
     let started = Instant::now();
     let attempts = async {
-        let count = queries.len() as u64;
+        let count = questions.queries.len() as u64;
         if patient {
             query_context.call.wait(MeteredQuota::Queries, count).await;
         } else {
             query_context.call.take(MeteredQuota::Queries, count)?;
         }
-        run_by_name(context, query_context, queries, deadline, patient).await
+        run_by_name(context, query_context, questions, deadline, patient).await
     };
     let answer = deadline.bound(attempts).await.map_err(|error| context.count(error))?;
     query_context.fleet.metrics().query_seconds.observe(started.elapsed().as_secs_f64());
@@ -60,17 +83,19 @@ pub(super) async fn ask(
 async fn run_by_name(
     context: &ServiceContext,
     query_context: &QueryContext,
-    queries: Vec<Query>,
+    questions: Questions,
     deadline: Deadline,
     patient: bool,
 ) -> Result<BudgetedAnswer, ServiceError> {
     let Some(filter) = query_context.names.clone() else {
-        return run(context, query_context, queries, deadline, patient).await;
+        return run(context, query_context, questions, deadline, patient).await;
     };
+    let Questions { queries, other_bytes } = questions;
     let mut sieve = NameSieve::new(filter, query_context.fleet.space(), queries);
     let client = query_context.client;
     loop {
-        let asked = run(context, query_context, sieve.asked(), deadline, patient).await?;
+        let asked = Questions { queries: sieve.asked(), other_bytes };
+        let asked = run(context, query_context, asked, deadline, patient).await?;
         let BudgetedAnswer { answered, _room: mut room } = asked;
         let work = move || {
             let sieved = sieve.sieve(&answered);
@@ -81,7 +106,7 @@ async fn run_by_name(
         match sieved {
             Sieved::Whole(page) => {
                 let answered = answered.with_page(page);
-                room.shrink(answered.bytes());
+                room.shrink(answered.bytes() + other_bytes);
                 return Ok(BudgetedAnswer { answered, _room: room });
             }
             Sieved::Again { needs_search } => {
@@ -98,13 +123,15 @@ async fn run_by_name(
 async fn run(
     context: &ServiceContext,
     query_context: &QueryContext,
-    queries: Vec<Query>,
+    questions: Questions,
     deadline: Deadline,
     patient: bool,
 ) -> Result<BudgetedAnswer, ServiceError> {
     let (client, answers) = (query_context.client, &context.answers);
+    let Questions { queries, other_bytes } = questions;
     let bytes_of = |caps: &[u64]| {
-        queries.iter().zip(caps).map(|(query, cap)| cap * row_bytes(query)).sum::<u64>()
+        let rows = queries.iter().zip(caps).map(|(query, cap)| cap * row_bytes(query));
+        other_bytes + rows.sum::<u64>()
     };
     let mut caps = probe_caps(&queries, PROBE_BYTES_MAX);
     let mut first = answers.try_room(client, bytes_of(&caps));
@@ -125,6 +152,7 @@ async fn run(
             queries: capped(&queries, &caps),
             epoch_min: query_context.epoch_min,
             alone,
+            rows_work: if alone { bytes_of(&caps) / size_of::<u64>() as u64 } else { 0 },
             deadline: deadline.instant(),
             patient,
         };
@@ -132,7 +160,7 @@ async fn run(
         let answered = answered.detached(&context.workers, client).await?;
         let wanted = wanted_rows(&queries, &answered);
         if wanted.iter().zip(&caps).all(|(wanted, cap)| wanted <= cap) {
-            room.shrink(answered.bytes());
+            room.shrink(answered.bytes() + other_bytes);
             return Ok(BudgetedAnswer { answered, _room: room });
         }
         // `room` is released before more is requested, so that no request waits while it holds

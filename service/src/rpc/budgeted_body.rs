@@ -179,7 +179,9 @@ impl BudgetedBody {
     fn read_prefix(&mut self) -> Option<Bytes> {
         let missing = PREFIX_BYTES - self.prefix_bytes;
         let part = self.held.split_to(missing.min(self.held.len()));
-        self.waited = Duration::ZERO;
+        if self.prefix_bytes == 0 {
+            self.waited = Duration::ZERO;
+        }
         self.prefix[self.prefix_bytes..][..part.len()].copy_from_slice(&part);
         self.prefix_bytes += part.len();
         if self.prefix_bytes < PREFIX_BYTES {

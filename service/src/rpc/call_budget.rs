@@ -1,4 +1,5 @@
-//! Bounds the calls in progress on the whole server; clients share the places fairly.
+//! Bounds the calls in progress on the whole server; clients share the places fairly. The clients
+//! of one address cannot have all of them.
 //!
 //! A layer counts each call from its headers to the end of its response, because even a
 //! call that waits or sends no message takes memory. A call beyond the limit fails with BUSY.
@@ -14,14 +15,25 @@ use tonic::body::Body;
 use tower::{Layer, Service};
 
 use crate::access::requester;
+use crate::address_places::{AddressPlace, AddressPlaces};
 use crate::error::ServiceError;
 use crate::limits::BUSY_RETRY_MS;
-use crate::shares::FairPlaces;
+use crate::shares::{FairPlaces, PlacesPermit, Requester};
+
+/// One in this many places is not for the clients of a single address.
+const OTHERS_SHARE: usize = 8;
+
+/// A place of a call.
+struct Place {
+    _of_client: PlacesPermit,
+    _of_address: Option<AddressPlace>,
+}
 
 /// See the file's head.
 #[derive(Clone, Debug)]
 pub struct CallBudget {
     calls: FairPlaces,
+    addresses: AddressPlaces,
     calls_max: usize,
     busy: Counter,
 }
@@ -30,7 +42,19 @@ impl CallBudget {
     /// A budget of `calls_max` calls; `busy` counts the refused ones.
     #[must_use]
     pub fn new(calls_max: usize, busy: Counter) -> Self {
-        Self { calls: FairPlaces::new(calls_max), calls_max, busy }
+        let addresses = AddressPlaces::new(calls_max - calls_max / OTHERS_SHARE);
+        Self { calls: FairPlaces::new(calls_max), addresses, calls_max, busy }
+    }
+
+    /// A place for a call of this client, if there is one.
+    fn take(&self, client: Requester) -> Option<Place> {
+        // A client without a call gets one all the same: it may share its address with others.
+        let of_address = match client.address() {
+            Some(address) if self.calls.holds(client) => Some(self.addresses.take(address.ip())?),
+            _ => None,
+        };
+        let of_client = self.calls.try_reserve(client, 1).ok()?;
+        Some(Place { _of_client: of_client, _of_address: of_address })
     }
 }
 
@@ -65,7 +89,7 @@ where
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let client = requester(request.extensions());
-        let Ok(place) = self.budget.calls.try_reserve(client, 1) else {
+        let Some(place) = self.budget.take(client) else {
             self.budget.busy.inc();
             let limit = self.budget.calls_max as u64;
             let (what, retry_ms) = ("the number of calls in progress", BUSY_RETRY_MS);

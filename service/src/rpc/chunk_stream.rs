@@ -2,12 +2,13 @@
 //!
 //! A task computes one chunk ahead and waits until the client takes it. If the client takes none
 //! for a minute, or for two seconds while other requests wait for memory, the rest of the answer is
-//! dropped. The stream then ends with an error, so that the answer does not look complete.
+//! dropped, with the chunk that waits. The stream then ends with an error, so that the answer does
+//! not look complete.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -24,10 +25,13 @@ use crate::limits::{ANSWER_STALL_MS_MAX, ANSWER_STALL_MS_MIN};
 /// Value of `end` for a stream that is complete.
 const WHOLE: u64 = 0;
 
+/// A chunk on its way, until the client takes it or its time is over.
+type Held<T> = Arc<Mutex<Option<T>>>;
+
 /// See the module documentation.
 #[derive(Debug)]
 pub struct ChunkStream<T> {
-    receiver: mpsc::Receiver<Result<T, Status>>,
+    receiver: mpsc::Receiver<Result<Held<T>, Status>>,
     /// [`WHOLE`], or the time in milliseconds after which the rest was dropped because the client
     /// took nothing.
     end: Arc<AtomicU64>,
@@ -38,10 +42,16 @@ pub struct ChunkStream<T> {
 /// The sending end, for the task that computes the chunks.
 #[derive(Debug)]
 pub(super) struct ChunkSender<T> {
-    sender: mpsc::Sender<Result<T, Status>>,
+    sender: mpsc::Sender<Result<Held<T>, Status>>,
+    /// The last chunk that was sent.
+    last: Mutex<Option<Held<T>>>,
     /// The budget that provides the memory of the answer, if any.
     budget: Option<Arc<AnswerBudget>>,
     end: Arc<AtomicU64>,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The client disconnected or stopped reading.
@@ -52,11 +62,18 @@ impl<T> ChunkSender<T> {
     /// Sends a chunk; waits until there is room for it. Fails if the client disconnected or did not
     /// take a chunk in time.
     pub(super) async fn send(&self, chunk: T) -> Result<(), NotTaken> {
+        let chunk = Arc::new(Mutex::new(Some(chunk)));
         tokio::select! {
             biased;
-            sent = self.sender.send(Ok(chunk)) => sent.map_err(|_| NotTaken),
+            sent = self.sender.send(Ok(chunk.clone())) => {
+                *lock(&self.last) = Some(chunk);
+                sent.map_err(|_| NotTaken)
+            }
             limit_ms = self.stalled() => {
                 self.end.store(limit_ms, Ordering::Release);
+                if let Some(last) = lock(&self.last).take() {
+                    drop(lock(&last).take());
+                }
                 Err(NotTaken)
             }
         }
@@ -97,7 +114,8 @@ impl<T: Send + 'static> ChunkStream<T> {
         let (sender, receiver) = mpsc::channel(1);
         let end = Arc::new(AtomicU64::new(ANSWER_STALL_MS_MAX));
         let whole = end.clone();
-        let making = task(ChunkSender { sender: sender.clone(), budget, end: end.clone() });
+        let last = Mutex::default();
+        let making = task(ChunkSender { sender: sender.clone(), last, budget, end: end.clone() });
         let task = tokio::spawn(async move {
             match making.await {
                 Ok(Ok(())) => whole.store(WHOLE, Ordering::Release),
@@ -117,7 +135,11 @@ impl<T> Stream for ChunkStream<T> {
         if self.is_done {
             return Poll::Ready(None);
         }
-        let chunk = ready!(self.receiver.poll_recv(context));
+        let chunk = match ready!(self.receiver.poll_recv(context)) {
+            Some(Ok(chunk)) => lock(&chunk).take().map(Ok),
+            Some(Err(status)) => Some(Err(status)),
+            None => None,
+        };
         self.is_done = !matches!(chunk, Some(Ok(_)));
         match (&chunk, self.end.load(Ordering::Acquire)) {
             (None, limit_ms) if limit_ms != WHOLE => {
@@ -151,7 +173,6 @@ mod tests {
             Ok(Ok(()))
         });
         sleep(Duration::from_millis(2 * ANSWER_STALL_MS_MAX)).await;
-        assert_eq!(stream.next().await.unwrap().unwrap(), 0);
         let status = stream.next().await.unwrap().unwrap_err();
         assert_eq!(status.code(), tonic::Code::Aborted);
         assert!(stream.next().await.is_none());
@@ -171,7 +192,6 @@ mod tests {
         let started = tokio::time::Instant::now();
         assert!(budget.room(Requester::at(2), 4 << 10).await.is_ok());
         assert_eq!(started.elapsed().as_millis() as u64 / 100, ANSWER_STALL_MS_MIN / 100);
-        assert_eq!(stream.next().await.unwrap().unwrap(), 0);
         let status = stream.next().await.unwrap().unwrap_err();
         assert!(status.message().contains("2000"), "{status}");
     }

@@ -40,19 +40,24 @@ impl MessageBudget {
     /// A budget of `bytes_max` bytes; `gauge` shows the bytes in use.
     #[must_use]
     pub fn new(bytes_max: usize, gauge: Gauge) -> Self {
-        let bytes = FairPlaces::new(bytes_max.saturating_sub(MESSAGE_BYTES_MAX));
+        Self::with_whole(bytes_max, MESSAGE_BYTES_MAX, gauge)
+    }
+
+    /// As [`Self::new`]; a message has at most `whole_bytes` bytes, which are set aside for one.
+    pub(crate) fn with_whole(bytes_max: usize, whole_bytes: usize, gauge: Gauge) -> Self {
+        let bytes = FairPlaces::new(bytes_max.saturating_sub(whole_bytes));
         Self { bytes, whole: FairPlaces::new(1), gauge }
     }
 
     /// A charge of 0 bytes.
-    pub(super) fn charge(&self) -> Charge {
+    pub(crate) fn charge(&self) -> Charge {
         let gauge = self.gauge.clone();
         Charge { bytes: 0, permits: Vec::new(), is_whole: false, gauge }
     }
 
     /// Waits for `bytes` more bytes, or for the room of a whole message, whichever is granted
     /// first.
-    pub(super) async fn reserve(
+    pub(crate) async fn reserve(
         self,
         client: Requester,
         bytes: usize,
@@ -69,7 +74,7 @@ impl MessageBudget {
 
 /// What a message may charge.
 #[derive(Debug)]
-pub(super) enum Grant {
+pub(crate) enum Grant {
     /// Permission for the bytes of one step.
     Bytes(PlacesPermit),
     /// Permission for all bytes of the message.
@@ -78,7 +83,7 @@ pub(super) enum Grant {
 
 /// The bytes charged for one message, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Charge {
+pub(crate) struct Charge {
     bytes: usize,
     permits: Vec<PlacesPermit>,
     is_whole: bool,
@@ -86,29 +91,29 @@ pub(super) struct Charge {
 }
 
 impl Charge {
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// The bytes of the next step of the charge, for a message of this length.
-    pub(super) fn step(&self, length: usize) -> usize {
+    pub(crate) fn step(&self, length: usize) -> usize {
         let factor = if self.bytes < FOURFOLD_BYTES { 4 } else { 2 };
         (factor * self.bytes).max(MESSAGE_CHARGE_BYTES_MIN).min(length) - self.bytes
     }
 
     /// Whether further steps need no grant.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    pub(super) fn keep(&mut self, grant: Grant) {
+    pub(crate) fn keep(&mut self, grant: Grant) {
         self.is_whole |= matches!(grant, Grant::Whole(_));
         let (Grant::Bytes(permit) | Grant::Whole(permit)) = grant;
         self.permits.push(permit);
     }
 
     /// Adds a step that is granted.
-    pub(super) fn add(&mut self, bytes: usize) {
+    pub(crate) fn add(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.gauge.inc_by(bytes as i64);
     }

@@ -60,6 +60,7 @@ pub(crate) use call_layers::{Layers, Services, call_layers};
 pub use chunk_stream::ChunkStream;
 pub use error_details::ErrorDetails;
 pub use follow::FollowStream;
+pub(crate) use message_budget::Charge;
 pub use message_budget::MessageBudget;
 pub use service_context::ServiceContext;
 pub use session_stream::SessionStream;

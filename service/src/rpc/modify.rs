@@ -112,7 +112,8 @@ async fn convert(
 ) -> Result<(Vec<RegionRequest>, Failures), ServiceError> {
     let (mut requests, mut failures) = (Vec::new(), Vec::new());
     let (fleet, added) = (fleet.clone(), request.add.len());
-    let sent = request.add.into_iter().chain(request.change).collect();
+    let sent: Vec<_> = request.add.into_iter().chain(request.change).collect();
+    let _in_work = context.reserve_work(client, sent.iter().map(work).sum()).await?;
     let each =
         move |place, sent: RegionSubscription| (sent.region_id, set(&fleet, place < added, &sent));
     for (region_id, change) in context.convert(client, sent, work, each).await? {

@@ -7,7 +7,7 @@ use shoal_engine::{Answer, Query};
 use shoal_proto::v1::{AnswerHeader, GetResponse, NearestResponse, RangeResponse};
 use tonic::{Response, Status};
 
-use super::budgeted_answer::{BudgetedAnswer, ask};
+use super::budgeted_answer::{BudgetedAnswer, Questions, ask};
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
 use super::fleet_message::staleness_message;
@@ -52,7 +52,8 @@ pub(super) async fn answer_one<T: AnswerChunk>(
     query: Query,
     deadline: Deadline,
 ) -> Result<Response<ChunkStream<T>>, ServiceError> {
-    let answer = ask(context, &query_context, vec![query], deadline, false).await?;
+    let questions = Questions::valid(vec![query]);
+    let answer = ask(context, &query_context, questions, deadline, false).await?;
     let budget = Some(context.answers.clone());
     let stream = ChunkStream::spawn_with(budget, |sender| async move {
         tokio::select! {

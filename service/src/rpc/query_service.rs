@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::batch;
 use super::batch_answer::BatchStream;
-use super::budgeted_answer::ask;
+use super::budgeted_answer::{Questions, ask};
 use super::chunk_stream::ChunkStream;
 use super::deadline::Deadline;
 use super::object_names;
@@ -127,16 +127,17 @@ async fn count_regions(
     let options = QueryOptions { fleet, min_token, filter, projection, ..Default::default() };
     // The options are fields of the request itself.
     let query_context = QueryContext::new(context, call, &options, "")?;
-    let all_vertices = regions.iter().map(region::vertices).sum();
-    let reserving = context.reserve_vertices(query_context.client, all_vertices);
-    let _vertices = deadline.bound(reserving).await?;
+    let all_work = regions.iter().map(region::work).sum();
+    let reserving = context.reserve_work(query_context.client, all_work);
+    let _in_work = deadline.bound(reserving).await?;
     let each = {
         let query_context = query_context.clone();
         move |index, region| query_context.range(&format!("regions[{index}]"), Some(&region))
     };
     let converting = context.convert(query_context.client, regions, region::work, each);
     let queries = deadline.bound(converting).await?.into_iter().collect::<Result<_, _>>()?;
-    let answer = ask(context, &query_context, queries, deadline, false).await?;
+    let questions = Questions::valid(queries);
+    let answer = ask(context, &query_context, questions, deadline, false).await?;
     let header = Some(header(&query_context.fleet, &answer.answered, None));
     let counts = answer.answered.iter().map(|answer| answer.total).collect();
     Ok(CountRegionsResponse { header, counts })

@@ -57,7 +57,7 @@ pub(super) fn vertices(sent: &v1::Region) -> usize {
         Some(Kind::MultiPolygon(sent)) => &sent.polygons,
         Some(Kind::Rectangle(_) | Kind::Circle(_)) | None => &[],
     };
-    polygons.iter().flat_map(|polygon| &polygon.rings).map(|ring| ring.x.len()).sum()
+    polygons.iter().flat_map(|polygon| &polygon.rings).map(|ring| 1 + ring.x.len()).sum()
 }
 
 /// The cost of converting a region, in vertices.

@@ -65,7 +65,7 @@ fn subscription(
 
 /// See [`region::work`].
 pub(super) fn work(sent: &v1::RegionSubscription) -> usize {
-    sent.region.as_ref().map_or(1, region::work)
+    sent.region.as_ref().map_or(region::REGION_WORK, region::work)
 }
 
 fn dwell_ms(field: &str, sent: Option<&prost_types::Duration>) -> Result<u32, ServiceError> {

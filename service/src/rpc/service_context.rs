@@ -7,7 +7,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
 use super::follow_budget::FollowBudget;
 use crate::access::{Call, Counted, CountedQuota};
@@ -31,8 +31,8 @@ pub struct ServiceContext {
     /// The share of the answer budget that queries of the history may use.
     pub(super) history_answers: Arc<AnswerBudget>,
     metrics: Arc<Metrics>,
-    streams: Arc<Semaphore>,
-    /// Limits the polygon vertices of the queries in progress.
+    streams: FairPlaces,
+    /// Limits the memory of queries and regions in progress, counted as vertices of polygons.
     vertices: FairPlaces,
     /// Limits memory and reads of the streams to followers.
     pub(super) follow_budget: FollowBudget,
@@ -47,7 +47,7 @@ pub struct ServiceContext {
 /// Counts a long-lived stream as open until this is dropped.
 #[derive(Debug)]
 pub(super) struct OpenStream {
-    _permit: OwnedSemaphorePermit,
+    _place: PlacesPermit,
     _of_token: Option<Counted>,
     gauge: Gauge,
 }
@@ -73,7 +73,7 @@ impl ServiceContext {
         let answers = registry.answers();
         let history_bytes = limits.answer_bytes_max as u64 / HISTORY_ANSWER_SHARE;
         let history_answers = Arc::new(AnswerBudget::new(history_bytes, Gauge::default()));
-        let streams = Arc::new(Semaphore::new(limits.streams_max));
+        let streams = FairPlaces::new(limits.streams_max);
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let vertices = FairPlaces::new(QUERY_VERTICES_MAX);
         let workers = FairWorkers::start("worker", cores)?;
@@ -247,16 +247,16 @@ impl ServiceContext {
         if self.registry.has_data() { Ok(()) } else { Err(ServiceError::NoLog) }
     }
 
-    /// Waits until polygons with this number of vertices may be converted.
+    /// Waits until queries or regions with this [work](super::region::work) may be converted.
     ///
     /// # Errors
     /// [`ServiceError::ShuttingDown`].
-    pub(super) async fn reserve_vertices(
+    pub(super) async fn reserve_work(
         &self,
         client: Requester,
-        vertices: usize,
+        work: usize,
     ) -> Result<PlacesPermit, ServiceError> {
-        let reserved = self.vertices.reserve(client, vertices).await;
+        let reserved = self.vertices.reserve(client, work).await;
         reserved.map_err(|_| ServiceError::ShuttingDown)
     }
 
@@ -269,15 +269,15 @@ impl ServiceContext {
             return Err(ServiceError::ShuttingDown);
         }
         let _of_token = call.hold(CountedQuota::Streams, 1).map_err(|error| self.count(error))?;
-        let permit = self.streams.clone().try_acquire_owned();
+        let place = self.streams.try_reserve(call.client(), 1);
         let busy = || ServiceError::Busy {
             what: "the number of open streams",
             limit: self.limits.streams_max as u64,
             retry_ms: BUSY_RETRY_MS,
         };
-        let _permit = permit.map_err(|_| self.count(busy()))?;
+        let _place = place.map_err(|_| self.count(busy()))?;
         self.metrics.streams.inc();
-        Ok(OpenStream { _permit, _of_token, gauge: self.metrics.streams.clone() })
+        Ok(OpenStream { _place, _of_token, gauge: self.metrics.streams.clone() })
     }
 
     /// Completes when the server shuts down.

@@ -120,6 +120,8 @@ async fn open_session(
         let followed = converted.map_err(|error| error.under(&format!("regions[{index}]")))?;
         Ok::<_, ServiceError>(RegionRequest::Add { region_id: sent.region_id, followed })
     };
+    let all_work = request.regions.iter().map(work).sum();
+    let _in_work = context.reserve_work(call.client(), all_work).await?;
     let converted = context.convert(call.client(), request.regions, work, each).await?;
     let requests = converted.into_iter().collect::<Result<Vec<_>, _>>()?;
     let retention_ms = millis("retention", request.retention.as_ref())?;

@@ -30,6 +30,11 @@ impl Requester {
         Self { token, address }
     }
 
+    /// The address of its connection; `None` for the process itself.
+    pub(crate) fn address(self) -> Option<SocketAddr> {
+        self.address
+    }
+
     /// The party whose turn and share its requests use.
     pub(super) fn party(self) -> Party {
         self.token.map_or(Party::Connection(self.address), Party::Token)

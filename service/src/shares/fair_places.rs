@@ -98,6 +98,18 @@ impl FairPlaces {
         state.places - state.free
     }
 
+    /// Whether this client's party holds places.
+    pub(crate) fn holds(&self, client: Requester) -> bool {
+        let state = self.0.lock();
+        state.parties.holders.get(&client.party()).is_some_and(|it| it.held > 0)
+    }
+
+    /// Whether no other request has to be granted before one of this client.
+    pub(crate) fn is_first(&self, client: Requester, places: usize) -> bool {
+        let state = self.0.lock();
+        state.is_first(client, state.counted(places))
+    }
+
     /// Reserves places without waiting; fails if this client may not have them now.
     pub(crate) fn try_reserve(
         &self,
@@ -186,9 +198,14 @@ impl State {
     }
 
     fn may_take(&self, client: Requester, places: usize) -> bool {
+        let held = self.parties.holders.get(&client.party()).map_or(0, |it| it.held);
+        self.is_first(client, places) && self.fits(held, places)
+    }
+
+    /// Whether no request has to be granted before one of this client.
+    fn is_first(&self, client: Requester, places: usize) -> bool {
         let party = self.parties.holders.get(&client.party());
         party.is_none_or(|it| it.waiters.has_none())
-            && self.fits(party.map_or(0, |it| it.held), places)
             // A waiting party that holds no places takes precedence over parties that hold some.
             && (places == 0
                 || party.is_none_or(|it| it.held == 0)

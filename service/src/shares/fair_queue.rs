@@ -1,11 +1,11 @@
 //! A queue that serves tokens in turn, then the connections of a token, weighted by the work that
 //! they cause.
 //!
-//! Start-time fair queueing (Goyal, Vin, Cheng: IEEE/ACM Transactions on Networking 5(5), 1997), at
-//! both levels. Each token or connection has a virtual time, which its work advances; the one with
-//! the least time is served next. One that was idle begins at the current time, so that it neither
-//! accumulates credit nor waits for more than one job of each other. The jobs of one connection
-//! stay in order.
+//! Self-clocked fair queueing (Golestani: INFOCOM 1994), at both levels. Each token or connection
+//! has a virtual time, which its work advances; the one whose next job would end at the least time
+//! is served next, so that small jobs do not wait for large ones that came with them. One that was
+//! idle begins at the current time, so that it neither accumulates credit nor waits for more than
+//! one job of each other. The jobs of one connection stay in order.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
@@ -30,6 +30,8 @@ trait Jobs: Default {
     type Job;
 
     fn front(&self) -> Option<&Self::Job>;
+    /// The work of the first job that is known in advance.
+    fn front_work(&self) -> Option<u64>;
     /// Removes the first job; returns its work, its client and the job.
     fn pop(&mut self) -> Option<(u64, Requester, Self::Job)>;
     fn push(&mut self, work: u64, client: Requester, job: Self::Job);
@@ -45,6 +47,10 @@ impl<J> Jobs for Line<J> {
 
     fn front(&self) -> Option<&J> {
         VecDeque::front(self).map(|(.., job)| job)
+    }
+
+    fn front_work(&self) -> Option<u64> {
+        VecDeque::front(self).map(|(work, ..)| *work)
     }
 
     fn pop(&mut self) -> Option<(u64, Requester, J)> {
@@ -89,9 +95,10 @@ impl Key for Party {
 #[derive(Debug)]
 struct Turns<K, Q> {
     waiting: HashMap<K, Waiting<Q>>,
-    /// Keys with jobs: virtual time, order of arrival, key.
+    /// Keys with jobs: virtual time at the end of the first job, order of arrival, key.
     order: BTreeSet<(u64, u64, K)>,
-    /// The current virtual time: the greatest virtual time of a key that was served or forgotten.
+    /// The current virtual time: the greatest at the end of a job that was served, or of a key that
+    /// was forgotten.
     now: u64,
     arrivals: u64,
 }
@@ -104,6 +111,14 @@ struct Waiting<Q> {
     arrival: u64,
 }
 
+impl<Q: Jobs> Waiting<Q> {
+    /// The place of its key in the order, if it has jobs.
+    fn place<K>(&self, key: K) -> Option<(u64, u64, K)> {
+        let work = self.jobs.front_work()?;
+        Some((self.time.saturating_add(work), self.arrival, key))
+    }
+}
+
 impl<K, Q> Default for Turns<K, Q> {
     fn default() -> Self {
         Self { waiting: HashMap::new(), order: BTreeSet::new(), now: 0, arrivals: 0 }
@@ -111,30 +126,38 @@ impl<K, Q> Default for Turns<K, Q> {
 }
 
 impl<K: Key, Q: Jobs> Turns<K, Q> {
-    fn waiting(&mut self, key: K) -> &mut Waiting<Q> {
+    /// Changes the jobs and times of a key, and its place in the order.
+    fn update(&mut self, key: K, change: impl FnOnce(&mut Waiting<Q>)) {
         let now = self.now;
         let idle = || Waiting { jobs: Q::default(), time: now, arrival: 0 };
-        self.waiting.entry(key).or_insert_with(idle)
+        let waiting = self.waiting.entry(key).or_insert_with(idle);
+        let before = waiting.place(key);
+        change(waiting);
+        let after = waiting.place(key);
+        if before != after {
+            if let Some(before) = &before {
+                self.order.remove(before);
+            }
+            self.order.extend(after);
+        }
     }
 
     fn add(&mut self, client: Requester, add: impl FnOnce(&mut Q)) {
         self.forget_idle();
-        let (key, now, arrival) = (K::of(client), self.now, self.arrivals + 1);
-        let waiting = self.waiting(key);
-        if waiting.jobs.front().is_none() {
-            (waiting.time, waiting.arrival) = (waiting.time.max(now), arrival);
-            let place = (waiting.time, arrival, key);
+        self.arrivals += 1;
+        let (now, arrival) = (self.now, self.arrivals);
+        self.update(K::of(client), |waiting| {
+            if waiting.jobs.front().is_none() {
+                (waiting.time, waiting.arrival) = (waiting.time.max(now), arrival);
+            }
             add(&mut waiting.jobs);
-            self.arrivals = arrival;
-            self.order.insert(place);
-        } else {
-            add(&mut waiting.jobs);
-        }
+        });
     }
 
     /// The virtual time of the key that is served next.
     fn next_time(&self) -> Option<u64> {
-        self.order.first().map(|(time, ..)| *time)
+        let (.., key) = self.order.first()?;
+        self.waiting.get(key).map(|waiting| waiting.time)
     }
 
     /// If there are many keys without jobs, forgets at least the half with the least virtual time.
@@ -161,18 +184,22 @@ impl<K: Key, Q: Jobs> Jobs for Turns<K, Q> {
         self.waiting.get(key)?.jobs.front()
     }
 
+    fn front_work(&self) -> Option<u64> {
+        let (.., key) = self.order.first()?;
+        self.waiting.get(key)?.jobs.front_work()
+    }
+
     fn pop(&mut self) -> Option<(u64, Requester, Q::Job)> {
-        let (time, arrival, key) = *self.order.first()?;
-        let waiting = self.waiting.get_mut(&key)?;
-        let (work, client, job) = waiting.jobs.pop()?;
-        self.order.remove(&(time, arrival, key));
-        self.now = self.now.max(time);
+        let (end, _, key) = *self.order.first()?;
+        self.now = self.now.max(end);
         self.arrivals += 1;
-        (waiting.time, waiting.arrival) = (time.saturating_add(work), self.arrivals);
-        if waiting.jobs.front().is_some() {
-            self.order.insert((waiting.time, waiting.arrival, key));
-        }
-        Some((work, client, job))
+        let arrival = self.arrivals;
+        let mut popped = None;
+        self.update(key, |waiting| {
+            popped = waiting.jobs.pop();
+            (waiting.time, waiting.arrival) = (end, arrival);
+        });
+        popped
     }
 
     fn push(&mut self, work: u64, client: Requester, job: Q::Job) {
@@ -184,25 +211,19 @@ impl<K: Key, Q: Jobs> Jobs for Turns<K, Q> {
     }
 
     fn charge(&mut self, client: Requester, work: u64) {
-        let (key, now) = (K::of(client), self.now);
-        let waiting = self.waiting(key);
-        waiting.jobs.charge(client, work);
-        let before = (waiting.time, waiting.arrival, key);
-        waiting.time = waiting.time.max(now).saturating_add(work);
-        let after = (waiting.time, waiting.arrival, key);
-        if self.order.remove(&before) {
-            self.order.insert(after);
-        }
+        let now = self.now;
+        self.update(K::of(client), |waiting| {
+            waiting.jobs.charge(client, work);
+            waiting.time = waiting.time.max(now).saturating_add(work);
+        });
     }
 
     fn retain(&mut self, is_wanted: &mut impl FnMut(&Q::Job) -> bool) -> usize {
-        let Self { waiting, order, .. } = self;
         let mut dropped = 0;
-        for (key, waiting) in waiting {
+        self.order.clear();
+        for (key, waiting) in &mut self.waiting {
             dropped += waiting.jobs.retain(is_wanted);
-            if waiting.jobs.front().is_none() {
-                order.remove(&(waiting.time, waiting.arrival, *key));
-            }
+            self.order.extend(waiting.place(*key));
         }
         dropped
     }
@@ -282,8 +303,25 @@ mod tests {
         (0..4).for_each(|job| queue.push(heavy, 100, job));
         (10..14).for_each(|job| queue.push(light, 40, job));
         let order: Vec<u32> = served(&mut queue).into_iter().map(|(_, job)| job).collect();
-        assert_eq!(order, [0, 10, 11, 12, 1, 13, 2, 3]);
+        // Their ends: 40, 80, 100, 120, 160, 200.
+        assert_eq!(order, [10, 11, 0, 12, 13, 1, 2, 3]);
         assert!(queue.is_empty() && queue.next_time().is_none());
+    }
+
+    #[test]
+    fn small_jobs_pass_large_ones_but_not_for_ever() {
+        let mut queue = FairQueue::default();
+        for port in 0..10 {
+            queue.push(Requester::at(port), 1_000, port.into());
+        }
+        queue.push(Requester::at(20), 5, 20);
+        assert_eq!(queue.pop(), Some((Requester::at(20), 20)));
+        // Clients that come one after another with small jobs.
+        let mut is_small = |port: u16| {
+            queue.push(Requester::at(port), 100, port.into());
+            queue.pop().is_some_and(|(_, job)| job == u32::from(port))
+        };
+        assert_eq!((100..200).take_while(|port| is_small(*port)).count(), 9);
     }
 
     #[test]
@@ -299,7 +337,7 @@ mod tests {
         queue.charge(other, 5);
         queue.push(other, 10, 3);
         assert_eq!(queue.pop(), Some((other, 2)));
-        assert_eq!(queue.next_time(), Some(15));
+        assert_eq!(queue.next_time(), Some(1_015));
         queue.charge(other, 2_000);
         assert_eq!(queue.pop(), Some((busy, 1)));
         assert_eq!(queue.pop_if(|job| *job != 3), None);

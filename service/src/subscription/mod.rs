@@ -16,6 +16,7 @@ mod outbox;
 mod outbox_entry;
 mod pending_changes;
 mod pool;
+mod region_depth;
 mod session;
 mod session_owner;
 mod session_region;

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use shoal_engine::{EventKind, Region, RegionId, Subscription};
+use shoal_engine::{EventKind, QuantaRect, Region, RegionId, Subscription};
 
+use super::region_depth::RegionCells;
 use crate::names::NamePattern;
 
 /// A region of a session.
@@ -20,6 +21,8 @@ pub(crate) struct SessionRegion {
     pub(crate) wants_move: bool,
     /// Vertices of its polygons.
     pub(crate) vertices: usize,
+    /// Where it is.
+    pub(crate) cells: RegionCells,
     /// Selects its objects by name: the pattern that was last asked for.
     pub(crate) pattern: Option<Arc<NamePattern>>,
     /// True if the engine refused a change after which the pattern in effect may be another one.
@@ -38,7 +41,7 @@ pub(crate) struct Followed {
 }
 
 impl SessionRegion {
-    pub(super) fn new(id: RegionId, followed: &Followed) -> Self {
+    pub(super) fn new(id: RegionId, followed: &Followed, bounds: &QuantaRect) -> Self {
         let Followed { subscription, snapshot, pattern } = followed;
         let (snapshot, pattern) = (*snapshot, pattern.clone());
         let vertices = match &subscription.region {
@@ -46,7 +49,8 @@ impl SessionRegion {
             Region::Rectangle(_) | Region::Circle(_) => 0,
         };
         let wants_move = subscription.wanted.contains(EventKind::Move);
-        Self { id, snapshot, wants_move, vertices, pattern, is_unsure: false }
+        let cells = RegionCells::of(bounds, &subscription.region);
+        Self { id, snapshot, wants_move, vertices, cells, pattern, is_unsure: false }
     }
 }
 

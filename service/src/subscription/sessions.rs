@@ -1,6 +1,6 @@
 //! The sessions of a fleet and their limits.
 //!
-//! Opens, finds and closes sessions, and counts the regions and vertices of the fleet. Changes
+//! Opens, finds and closes sessions, and counts the regions, vertices and overlaps of the fleet. Changes
 //! reach the engine as jobs, or as pending changes if no caller waits for them.
 
 use std::collections::HashMap;
@@ -14,6 +14,7 @@ use super::handle::SessionHandle;
 use super::message::{EpochStamp, MessageFormat};
 use super::pending_changes::PendingChanges;
 use super::pool::Pool;
+use super::region_depth::{RegionCells, RegionDepth};
 use super::session::{Session, SessionEnd, State};
 use super::session_owner::SessionOwner;
 use super::session_region::{RegionChange, RegionRequest, SessionRegion, SettledChange};
@@ -54,6 +55,7 @@ struct Table {
     last_region: u64,
     regions: usize,
     vertices: usize,
+    depth: RegionDepth,
     is_ended: bool,
 }
 
@@ -238,6 +240,7 @@ impl Sessions {
         request: RegionRequest,
     ) -> Result<RegionChange, ServiceError> {
         let unknown = |field| ServiceError::field(field, "the session has no region with this id");
+        let bounds = self.tools.format.space.bounds();
         match request {
             RegionRequest::Add { region_id, followed } => {
                 if regions.contains_key(&region_id) {
@@ -247,8 +250,8 @@ impl Sessions {
                 let (value, limit) = (regions.len() + 1, self.limits.session_regions_max);
                 within("the number of the session's regions", value, limit)?;
                 owner.add_region()?;
-                let region = SessionRegion::new(RegionId(0), &followed);
-                let reserved = self.lock().reserve(region, true, &self.limits);
+                let region = SessionRegion::new(RegionId(0), &followed, &bounds);
+                let reserved = self.lock().reserve(region, None, &self.limits);
                 let region = reserved.inspect_err(|_| owner.remove_region())?;
                 regions.insert(region_id, region.clone());
                 let subscription = followed.subscription;
@@ -261,8 +264,8 @@ impl Sessions {
                     let problem = "differs from that of the region, which needs `snapshot`";
                     return Err(ServiceError::field("filter.name_pattern", problem));
                 }
-                let region = SessionRegion::new(known.id, &followed);
-                let region = self.lock().reserve(region, false, &self.limits)?;
+                let region = SessionRegion::new(known.id, &followed, &bounds);
+                let region = self.lock().reserve(region, Some(&known.cells), &self.limits)?;
                 // A change that is requested before this one is applied is compared with it.
                 known.pattern.clone_from(&region.pattern);
                 known.is_unsure = false;
@@ -295,15 +298,15 @@ impl Sessions {
                 let mut table = self.lock();
                 match known.filter(|known| known.id == region.id) {
                     Some(known) if is_applied => {
-                        table.vertices -= known.vertices;
+                        table.forget(known);
                         let (pattern, is_unsure) = (known.pattern.take(), known.is_unsure);
                         *known = SessionRegion { pattern, is_unsure, ..region.clone() };
                     }
                     Some(known) => {
                         known.is_unsure |= known.pattern.is_some() || region.pattern.is_some();
-                        table.vertices -= region.vertices;
+                        table.forget(region);
                     }
-                    None => table.vertices -= region.vertices,
+                    None => table.forget(region),
                 }
             }
             // The session no longer has the region, so the client cannot retry. Remove it later.
@@ -314,19 +317,27 @@ impl Sessions {
 }
 
 impl Table {
-    /// Counts a region within the limits; a new region gets an id.
+    /// Counts a region within the limits; one that replaces none gets an id. The one that it
+    /// replaces, with these cells, is counted until the change is settled.
     fn reserve(
         &mut self,
         region: SessionRegion,
-        is_new: bool,
+        replaced: Option<&RegionCells>,
         limits: &ServerLimits,
     ) -> Result<SessionRegion, ServiceError> {
+        let is_new = replaced.is_none();
         let regions = self.regions + usize::from(is_new);
         within("the number of the fleet's regions", regions, limits.fleet_regions_max)?;
         let vertices = self.vertices + region.vertices;
         let what = "the number of polygon vertices of the fleet's regions";
         within(what, vertices, limits.fleet_polygon_vertices_max)?;
+        let what = "the number of the fleet's regions over the same place";
+        replaced.iter().for_each(|cells| self.depth.remove(cells));
+        let depth = self.depth.with(&region.cells);
+        replaced.iter().for_each(|cells| self.depth.add(cells));
+        within(what, depth, limits.place_regions_max)?;
         (self.regions, self.vertices) = (regions, vertices);
+        self.depth.add(&region.cells);
         if !is_new {
             return Ok(region);
         }
@@ -336,7 +347,13 @@ impl Table {
 
     fn release(&mut self, regions: &[SessionRegion]) {
         self.regions -= regions.len();
-        self.vertices -= regions.iter().map(|region| region.vertices).sum::<usize>();
+        regions.iter().for_each(|region| self.forget(region));
+    }
+
+    /// Counts the vertices and the place of a region no more.
+    fn forget(&mut self, region: &SessionRegion) {
+        self.vertices -= region.vertices;
+        self.depth.remove(&region.cells);
     }
 }
 

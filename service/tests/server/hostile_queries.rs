@@ -2,10 +2,11 @@
 
 use shoal_proto::v1;
 use shoal_proto::v1::batch_query::Kind;
+use shoal_service::{ServerLimits, ServerOptions};
 use tonic::Status;
 
 use crate::running::{
-    ReportsOnce as _, Running, START_MS, collect, fix, reason, rectangle, refused, rows,
+    ReportsOnce as _, Running, START_MS, collect, fix, reason, rectangle, refused, rows, until,
     violated_field as field, whole, within, world,
 };
 
@@ -192,4 +193,23 @@ async fn queries_and_messages_of_a_batch_fail_alone() {
     assert!(chunks[3].error.is_none() && chunks[3].results.is_empty());
     assert_eq!(chunks[4].results[0].total, 1);
     assert!(chunks[4].header.as_ref().unwrap().epoch > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_that_a_client_does_not_read_are_part_of_its_answers() {
+    let limits = ServerLimits { answer_bytes_max: 16 << 20, ..ServerLimits::default() };
+    let server = Running::start_with(ServerOptions { limits, ..ServerOptions::default() }).await;
+    let message =
+        v1::BatchRequest { queries: vec![v1::BatchQuery::default(); 4096], ..Default::default() };
+    // A message of 8 KiB has some megabytes of errors.
+    let unread = server.queries().await.batch(tokio_stream::iter(vec![message; 400])).await;
+    let answers = unread.unwrap();
+    let held = async || server.metric("shoal_answer_bytes").await;
+    until(async || held().await >= f64::from(4 << 20)).await;
+    assert!(held().await <= f64::from(16 << 20));
+    let other = tokio_stream::iter(vec![v1::BatchRequest::default()]);
+    let other = server.queries().await.batch(other).await.unwrap();
+    within(collect(other.into_inner())).await.unwrap();
+    drop(answers);
+    until(async || held().await == 0.0).await;
 }

@@ -93,6 +93,41 @@ async fn sessions_regions_and_vertices_are_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn regions_over_the_same_place_are_limited() {
+    let limits = ServerLimits { place_regions_max: 3, ..ServerLimits::default() };
+    let server = start(limits).await;
+    let here = |id| subscription(id, rectangle(8.0, 47.0, 8.1, 47.1));
+    let there = |id| subscription(id, rectangle(-60.0, 9.0, -59.9, 9.1));
+    let mut first = server.subscriber(vec![here(1), here(2)]).await;
+    let mut second = server.subscriber(vec![subscription(1, world()), there(2)]).await;
+    // Whichever is the larger one.
+    for (regions, count) in [(vec![here(1)], 4), (vec![there(1), subscription(2, world())], 4)] {
+        let status = refusal(&server, regions).await;
+        assert_refused(&status, "LIMIT");
+        let text = format!("regions over the same place is {count}, the limit is 3");
+        assert!(status.message().contains(&text), "{status:?}");
+    }
+    let add = |regions| v1::ModifyRequest { add: regions, ..Default::default() };
+    assert_eq!(second.modify(add(vec![there(3)])).await.unwrap().errors, []);
+    // Changed and removed regions free their places.
+    let change = v1::ModifyRequest {
+        change: vec![v1::RegionSubscription {
+            snapshot: true,
+            ..subscription(1, there(1).region.unwrap())
+        }],
+        ..Default::default()
+    };
+    assert_eq!(second.modify(change).await.unwrap().errors, []);
+    assert_eq!(first.modify(add(vec![here(3)])).await.unwrap().errors, []);
+    let failed = second.modify(add(vec![there(4)])).await.unwrap().errors;
+    assert_eq!(reason(failed[0].status.as_ref()), "LIMIT");
+    let remove = v1::ModifyRequest { remove: vec![3], ..Default::default() };
+    assert_eq!(second.modify(remove).await.unwrap().errors, []);
+    assert_eq!(second.modify(add(vec![there(4)])).await.unwrap().errors, []);
+    drop((first, second));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn session_churn_leaks_nothing() {
     let server = start(ServerLimits::default()).await;
     let mut positions = server.positions().await;

@@ -23,6 +23,8 @@ type OpenDirect = fn(&OpenOptions, &Path) -> io::Result<File>;
 #[derive(Clone, Debug)]
 pub struct FileStorage {
     root: PathBuf,
+    /// What precedes the names of files in errors.
+    shown_root: PathBuf,
     is_read_only: bool,
     open_direct: OpenDirect,
 }
@@ -32,7 +34,14 @@ impl FileStorage {
     #[must_use]
     pub fn new(root: &Path) -> Self {
         let open_direct: OpenDirect = |options, path| options.open(path);
-        Self { root: root.to_path_buf(), is_read_only: false, open_direct }
+        let root = root.to_path_buf();
+        Self { shown_root: root.clone(), root, is_read_only: false, open_direct }
+    }
+
+    /// The same files, named in errors without the folder: clients of a server receive these texts.
+    #[must_use]
+    pub fn without_root_in_errors(self) -> Self {
+        Self { shown_root: PathBuf::new(), ..self }
     }
 
     /// Files below `root` for inspection: syncs do nothing, and every change fails.
@@ -57,7 +66,8 @@ impl FileStorage {
             }
             full.push(part);
             if fs::symlink_metadata(&full).is_ok_and(|found| found.is_symlink()) {
-                let link = full.display();
+                let link = self.shown_root.join(full.strip_prefix(&self.root).unwrap_or(&full));
+                let link = link.display();
                 return Err(io::Error::other(format!("{link} is a symbolic link")));
             }
         }
@@ -230,7 +240,7 @@ impl Storage for FileStorage {
     }
 
     fn display(&self, path: &str) -> String {
-        self.root.join(path).display().to_string()
+        self.shown_root.join(path).display().to_string()
     }
 }
 

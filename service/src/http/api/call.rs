@@ -25,7 +25,7 @@ use crate::http::app::App;
 use crate::http::problem::Problem;
 use crate::json::fleet::is_named;
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::rpc::Services;
+use crate::rpc::{Charge, Services};
 use crate::shares::Requester;
 
 /// Name of the header with the token of a change.
@@ -43,6 +43,8 @@ pub(in crate::http) struct Call {
     pub(super) extensions: Extensions,
     /// A mutex, because a body cannot be shared by threads, and a call is.
     pub(super) body: Mutex<Body>,
+    /// The part of the budget of documents that the call holds.
+    pub(super) charge: Option<Charge>,
 }
 
 /// Clients of the services in this process.

@@ -1,7 +1,8 @@
 //! The body of a request as a document: read whole within its limit, and parsed into a type.
 //!
-//! Documents in progress share a budget, divided by connection. A sender that is too slow loses its
-//! place. An error in a document names the path of the wrong member.
+//! Documents in progress share a budget, divided by connection, which is charged as their bytes
+//! arrive and until their calls end. A sender that is too slow loses its place. An error in a
+//! document names the path of the wrong member.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,18 +13,12 @@ use http::{StatusCode, header};
 use http_body::Body as _;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout, timeout_at};
+use tonic::Status;
 
 use super::call::Call;
 use crate::http::limits::{HTTP_DISCARD_BYTES_MAX, HTTP_DISCARD_MS_MAX};
 use crate::http::problem::Problem;
 use crate::limits::{MESSAGE_GRACE_MS, MESSAGE_RATE_MIN_BYTES};
-use crate::shares::PlacesPermit;
-
-/// The bytes of a document and their place in the budget.
-pub(super) struct Document {
-    pub(super) bytes: Vec<u8>,
-    _place: PlacesPermit,
-}
 
 /// The next bytes of a body; `None` at its end.
 ///
@@ -74,7 +69,7 @@ impl Call {
     ///
     /// # Errors
     /// 413 beyond `bytes_max`, 408 for a slow sender.
-    pub(super) async fn document(&mut self, bytes_max: usize) -> Result<Document, Problem> {
+    pub(super) async fn document(&mut self, bytes_max: usize) -> Result<Vec<u8>, Problem> {
         let too_large = || {
             let detail = format!("the body is longer than {bytes_max} bytes");
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "MESSAGE_TOO_LARGE", detail)
@@ -86,11 +81,7 @@ impl Call {
         }
         let expected =
             stated.upper().map_or(bytes_max, |upper| upper.min(bytes_max as u64) as usize);
-        let place = self.app.documents().reserve(self.client(), expected.max(1)).await;
-        let _place = place.map_err(|_| {
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "SHUTTING_DOWN", "the server stops")
-        })?;
-        let (begun, mut bytes) = (Instant::now(), Vec::new());
+        let (mut begun, mut bytes) = (Instant::now(), Vec::new());
         loop {
             let patience = MESSAGE_GRACE_MS + 1_000 * bytes.len() as u64 / MESSAGE_RATE_MIN_BYTES;
             let end = begun + Duration::from_millis(patience);
@@ -99,8 +90,14 @@ impl Call {
                     self.discard().await;
                     return Err(too_large());
                 }
-                Ok(Ok(Some(data))) => bytes.extend_from_slice(&data),
-                Ok(Ok(None)) => return Ok(Document { bytes, _place }),
+                Ok(Ok(Some(data))) => {
+                    // The time for which the document waits is not the sender's.
+                    let waiting = Instant::now();
+                    self.charge(bytes.len() + data.len(), expected).await?;
+                    begun += waiting.elapsed();
+                    bytes.extend_from_slice(&data);
+                }
+                Ok(Ok(None)) => return Ok(bytes),
                 Ok(Err(problem)) => return Err(problem),
                 Err(_) => {
                     let received = bytes.len();
@@ -110,6 +107,21 @@ impl Call {
                 }
             }
         }
+    }
+
+    /// Charges a document for `bytes` bytes, of about `expected` in the end.
+    async fn charge(&mut self, bytes: usize, expected: usize) -> Result<(), Problem> {
+        let (client, budget) = (self.client(), self.app.documents().clone());
+        let charge = self.charge.get_or_insert_with(|| budget.charge());
+        while charge.bytes() < bytes {
+            let step = charge.step(expected.max(bytes));
+            if !charge.is_whole() {
+                let granted = budget.clone().reserve(client, step).await;
+                charge.keep(granted.map_err(|error| Problem::from(Status::from(error)))?);
+            }
+            charge.add(step);
+        }
+        Ok(())
     }
 
     /// Reads and drops part of a refused body: a client that is still sending when the connection
@@ -140,7 +152,7 @@ impl Call {
         bytes_max: usize,
     ) -> Result<T, Problem> {
         self.media_type()?;
-        parse(&self.document(bytes_max).await?.bytes)
+        parse(&self.document(bytes_max).await?)
     }
 }
 

@@ -151,7 +151,7 @@ impl Call {
         }
         self.media_type()?;
         let document = self.document(HTTP_REGION_BYTES_MAX).await?;
-        let kind = geometry(&document.bytes)?.into_kind();
+        let kind = geometry(&document)?.into_kind();
         let kind = kind.map_err(|why| Problem::field("coordinates", why))?;
         Ok(Some(v1::Region { kind: Some(kind) }))
     }

@@ -175,7 +175,8 @@ pub(super) async fn report(mut call: Call) -> Result<Response, Problem> {
     }
     let is_named = call.is_named().await?;
     let document = call.document(HTTP_DOCUMENT_BYTES_MAX).await?;
-    let fixes = of_document(&document.bytes, is_named)?;
+    let fixes = of_document(&document, is_named)?;
+    drop(document);
     let request = v1::ReportOnceRequest {
         fleet: call.fleet.clone(),
         producer: call.query.text("producer").unwrap_or_default().to_owned(),
@@ -186,7 +187,6 @@ pub(super) async fn report(mut call: Call) -> Result<Response, Problem> {
         block_names: Vec::new(),
     };
     let reply = call.positions().report_once(call.request(request)).await;
-    drop(document);
     let ack = reply.map_err(|status| call.problem(status))?.into_inner().ack.unwrap_or_default();
     let mut report = ReportJson::new(&call.fleet);
     report.add(&ack, |_, row| row.into());

@@ -369,7 +369,8 @@ fn call(
     let query = Query::read(parts.uri.query().unwrap_or_default(), route.query)?;
     let (headers, extensions) = (parts.headers, parts.extensions);
     let body = Mutex::new(body);
-    Ok(Call { app, route, fleet, object, query, headers, extensions, body })
+    let charge = None;
+    Ok(Call { app, route, fleet, object, query, headers, extensions, body, charge })
 }
 
 /// Parameters of a path.
