@@ -23,6 +23,12 @@ use summary::{add_trailer, print_columns, print_nodes, print_statistics, rate_gb
 
 use super::error::{CliError, Exit};
 use crate::output::stdout;
+use crate::stop_signal::remove_output_at_signal;
+
+/// By default, a file may become this many times as large when it is decompressed.
+const OUTPUT_RATIO_MAX: u64 = 1_000;
+/// A small file may become this large, bytes: tables of few values have larger ratios.
+const OUTPUT_BYTES_MAX_LEAST: u64 = 64 << 20;
 
 /// Runs the command.
 ///
@@ -46,6 +52,7 @@ fn compress(args: &CompressArgs) -> Result<(), CliError> {
     let (started, bar) = (Instant::now(), progress_bar());
     let progress = |event| show(&bar, event);
     let mut source = TableSource::open(&table.input, &table.options()?, &progress)?;
+    remove_output_at_signal()?;
     let out = OutputFile::create(&path, args.force)?;
     let (out, done) =
         shoal_table::compress(&mut source, table.plans(), codec.as_mut(), out, &path)?;
@@ -84,7 +91,9 @@ fn decompress(args: &DecompressArgs) -> Result<(), CliError> {
     let file = FrameReader::open_file(&args.file)?;
     let bar = progress_bar();
     let (mut codec, place) = table_codec(args.device)?;
-    let sink = TableSink::create(&path, file.header(), args.force)?;
+    let bytes_max = args.max_bytes.unwrap_or_else(|| default_bytes_max(file.file_bytes()));
+    remove_output_at_signal()?;
+    let sink = TableSink::create(&path, file.header(), args.force, bytes_max)?;
     let done = shoal_table::decompress(file, codec.as_mut(), sink, &|event| show(&bar, event))?;
     bar.finish_and_clear();
     let mut out = stdout();
@@ -164,6 +173,11 @@ fn plan(args: &PlanArgs) -> Result<(), CliError> {
     Ok(out.flush()?)
 }
 
+/// Bytes that a file of `file_bytes` bytes may become if the command does not say it.
+fn default_bytes_max(file_bytes: u64) -> u64 {
+    file_bytes.saturating_mul(OUTPUT_RATIO_MAX).max(OUTPUT_BYTES_MAX_LEAST)
+}
+
 /// Returns the codec and its name for the summary: the GPU with `is_device`, otherwise the CPU.
 fn table_codec(is_device: bool) -> Result<(Box<dyn TableCodec>, &'static str), CliError> {
     if is_device {
@@ -228,6 +242,9 @@ impl From<TableError> for CliError {
                 input(&file, reason.to_owned())
             }
             TableError::Exists { .. } => Self::Usage(format!("{error}; --force replaces it")),
+            TableError::OutputBytes { .. } => {
+                Self::Usage(format!("{error}; --max-bytes N permits more"))
+            }
             TableError::Block { reason } => {
                 Self::Usage(format!("{reason}; take fewer rows with --block-rows"))
             }

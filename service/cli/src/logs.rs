@@ -20,6 +20,7 @@ use indicatif::ProgressBar;
 use serde_json::{Map, Value};
 use shoal_service::limits::OUTPUT_END_MS_MAX;
 use shoal_service::line_queue::{LineQueue, NoticeCause, lines_lost};
+use shoal_table::printable_lines;
 use tracing::Level;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
@@ -63,7 +64,9 @@ pub fn draw(change: impl FnOnce() + Send + 'static) {
 }
 
 /// Writes a line for people to standard output. A closed or full output does not stop the server.
+/// Characters that control a terminal are escaped, since texts may come from others.
 pub fn say(text: &str) {
+    let text = printable_lines(text);
     match OUTPUTS.get() {
         Some(outputs) => outputs.messages.push(format!("{text}\n").as_bytes()),
         None => drop(writeln!(io::stdout(), "{text}")),
@@ -72,6 +75,7 @@ pub fn say(text: &str) {
 
 /// Writes a line that is not part of the log to standard error, as [`say`] does.
 pub fn note(text: &str) {
+    let text = printable_lines(text);
     match OUTPUTS.get() {
         Some(outputs) => outputs.errors.push(format!("{text}\n").as_bytes()),
         None => drop(writeln!(io::stderr(), "{text}")),

@@ -8,6 +8,7 @@ use shoal_service::json::fleet::is_named;
 use shoal_table::printable;
 
 use super::error::CliError;
+use super::logs::note;
 use super::values::object;
 
 /// Most names that a command lists because a fleet does not have them.
@@ -65,10 +66,10 @@ impl ObjectList {
         let unknown = names.iter().zip(numbers).filter(|(_, number)| *number == 0);
         let unknown: Vec<&String> = unknown.map(|(name, _)| name).collect();
         for name in unknown.iter().take(UNKNOWN_TOLD_MAX) {
-            eprintln!("fleet {fleet} has no name `{}`", printable(name));
+            note(&format!("fleet {fleet} has no name `{}`", printable(name)));
         }
         if unknown.len() > UNKNOWN_TOLD_MAX {
-            eprintln!("and {} more names", unknown.len() - UNKNOWN_TOLD_MAX);
+            note(&format!("and {} more names", unknown.len() - UNKNOWN_TOLD_MAX));
         }
         Ok(unknown.into_iter().cloned().collect())
     }

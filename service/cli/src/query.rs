@@ -14,6 +14,7 @@ use shoal_service::fleet_space;
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
+use super::logs::note;
 use super::measures::MeasureRanges;
 use super::object_ids::ObjectList;
 use super::output::{AnswerWriter, GeoJsonWriter, JsonWriter, LinesWriter, TableWriter, stdout};
@@ -284,7 +285,7 @@ pub async fn get(client: &Client, args: &GetArgs) -> Result<Exit, CliError> {
     args.query.write(client, answer).await?;
     if missing > 0 {
         let or = if has_filter { ", or not selected by the conditions" } else { "" };
-        eprintln!("{missing} of {count} objects not found{or}");
+        note(&format!("{missing} of {count} objects not found{or}"));
         return Ok(Exit::NotFound);
     }
     Ok(Exit::Done)

@@ -19,6 +19,7 @@ use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
 use super::fleets::KindChoice;
 use super::input::{Batching, FixSource, IdKind, InputArgs, RowBatches, is_stream};
+use super::logs::note;
 use super::measures::MeasureArgs;
 use super::object_ids::ObjectList;
 use super::output::stdout;
@@ -240,7 +241,7 @@ pub(super) async fn send(
     // A task of its own, since a second signal ends the process whatever this one waits for.
     let mut stopped = tokio::spawn(async {
         signal.await;
-        eprintln!("stopping; a second signal ends the command at once");
+        note("stopping; a second signal ends the command at once");
     });
     loop {
         let next = tokio::select! {
@@ -284,7 +285,7 @@ fn say_acknowledged(args: &SendArgs, bar: &ProgressBar, totals: &AckTotals) {
         Some(_) => "the same command goes on after them",
         None => "the same command sends all rows again; one with --producer NAME can go on",
     };
-    eprintln!("{} rows are acknowledged; {again}", totals.rows_total());
+    note(&format!("{} rows are acknowledged; {again}", totals.rows_total()));
 }
 
 /// Says on standard error why messages are sent again.
@@ -296,7 +297,7 @@ async fn tell_retries(mut totals: watch::Receiver<AckTotals>, bar: ProgressBar, 
             && told_at.is_none_or(|at| at.elapsed() >= RETRIES_TOLD_EVERY)
         {
             let seconds = timeout.as_secs_f64();
-            bar.suspend(|| eprintln!("{error}; trying again for {seconds} s"));
+            bar.suspend(|| note(&format!("{error}; trying again for {seconds} s")));
             told_at = Some(Instant::now());
         }
     }

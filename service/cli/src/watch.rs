@@ -17,6 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::connection::FleetArgs;
 use super::error::{CliError, Exit};
+use super::logs::note;
 use super::output::{EventLines, stdout};
 use super::query::{FilterArgs, RegionArgs, planar_geojson};
 use super::values::{metres, span};
@@ -184,7 +185,7 @@ async fn write(
             Ok(Some(message)) => message,
             Ok(None) => return Err(Error::Protocol("the stream ended".to_owned()).into()),
             Err(error) if error.is_transient() => {
-                eprintln!("{error}; resuming");
+                note(&format!("{error}; resuming"));
                 subscription.resume(error).await?;
                 continue;
             }
@@ -192,8 +193,8 @@ async fn write(
         };
         let Some(kind) = message.kind else { continue };
         match &kind {
-            Kind::Gap(_) => eprintln!("some events were lost"),
-            Kind::Lagged(_) => eprintln!("events came faster than they were read: some were lost"),
+            Kind::Gap(_) => note("some events were lost"),
+            Kind::Lagged(_) => note("events came faster than they were read: some were lost"),
             _ => {}
         }
         let (clock_ms, events) = events_of(kind)?;

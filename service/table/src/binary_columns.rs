@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::TableError;
 use crate::header::{ColumnHeader, HEADER_FILE, Header};
-use crate::output_file::OutputFile;
+use crate::output_file::{OutputFile, Partial};
 use crate::row_group::RowGroup;
 
 /// The file of the values of a column.
@@ -90,8 +90,8 @@ pub(crate) struct BinarySink {
     header: Header,
     force: bool,
     files: Vec<OutputFile>,
-    /// True if this writer created the folder, which is then removed unless the files are finished.
-    is_new: bool,
+    /// The folder, if this writer created it. Dropped after `files`.
+    new_folder: Option<Partial>,
 }
 
 impl BinarySink {
@@ -100,11 +100,12 @@ impl BinarySink {
     /// # Errors
     /// [`TableError::Exists`] and [`TableError::NotReplaceable`], and those of writing.
     pub(crate) fn open(folder: &Path, header: Header, force: bool) -> Result<Self, TableError> {
-        let is_new = !folder.exists();
-        if is_new {
+        let new_folder = (!folder.exists()).then(|| Partial::new(folder.to_owned()));
+        if new_folder.is_some() {
             std::fs::create_dir(folder).map_err(TableError::writing(folder))?;
         }
-        let mut sink = Self { folder: folder.to_owned(), header, force, files: Vec::new(), is_new };
+        let (folder_path, files) = (folder.to_owned(), Vec::new());
+        let mut sink = Self { folder: folder_path, header, force, files, new_folder };
         OutputFile::check(&folder.join(HEADER_FILE), force)?;
         for column in &sink.header.columns {
             sink.files.push(OutputFile::create(&column_path(folder, column)?, force)?);
@@ -133,17 +134,9 @@ impl BinarySink {
         file.write_all(self.header.text().as_bytes()).map_err(TableError::writing(&path))?;
         self.files.drain(..).try_for_each(OutputFile::finish)?;
         file.finish()?;
-        self.is_new = false;
-        Ok(())
-    }
-}
-
-impl Drop for BinarySink {
-    fn drop(&mut self) {
-        if self.is_new {
-            self.files.clear();
-            // Fails if the folder has other files.
-            let _ = std::fs::remove_dir(&self.folder);
+        if let Some(folder) = &mut self.new_folder {
+            folder.keep();
         }
+        Ok(())
     }
 }

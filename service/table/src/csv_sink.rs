@@ -14,7 +14,7 @@ use crate::row_group::{RowGroup, pattern};
 pub(crate) struct CsvSink<W> {
     out: W,
     /// Name of `out` in errors.
-    pub(crate) file: PathBuf,
+    file: PathBuf,
     form: CsvForm,
     header: Header,
     forms: Vec<Option<FieldForm>>,
@@ -41,11 +41,11 @@ impl<W: Write> CsvSink<W> {
         Ok(sink)
     }
 
-    /// Writes some rows.
+    /// Writes some rows; returns the bytes of their text.
     ///
     /// # Errors
     /// [`TableError::Write`].
-    pub(crate) fn write(&mut self, group: &RowGroup) -> Result<(), TableError> {
+    pub(crate) fn write(&mut self, group: &RowGroup) -> Result<u64, TableError> {
         self.text.clear();
         let mut places = vec![0; group.texts.len()];
         for row in 0..group.rows {
@@ -67,7 +67,8 @@ impl<W: Write> CsvSink<W> {
                 }
             }
         }
-        self.write_text()
+        self.write_text()?;
+        Ok(self.text.len() as u64)
     }
 
     /// Writes the last line end if the text had one, and returns the writer.

@@ -3,7 +3,7 @@
 //! Output files get their names only after the trailer was read and matches the blocks.
 
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -49,7 +49,13 @@ pub struct Inspected {
 }
 
 /// Destination of a decompressed table; dropping it unfinished removes its files.
-pub struct TableSink(Sink);
+pub struct TableSink {
+    sink: Sink,
+    /// The file or folder.
+    path: PathBuf,
+    bytes: u64,
+    bytes_max: u64,
+}
 
 enum Sink {
     Csv(Box<CsvSink<TextOutput>>),
@@ -58,38 +64,52 @@ enum Sink {
 
 impl TableSink {
     /// Creates a text file (gzip if `path` ends in `.gz`) or a folder of binary columns, depending
-    /// on the header.
+    /// on the header. It takes `bytes_max` bytes of text, before gzip, or of binary columns: a
+    /// small file can state many more.
     ///
     /// # Errors
     /// [`TableError::Exists`] and [`TableError::NotReplaceable`], and those of writing.
-    pub fn create(path: &Path, header: &Header, force: bool) -> Result<Self, TableError> {
-        let Some(form) = header.csv else {
-            return Ok(Self(Sink::Binary(BinarySink::open(path, header.clone(), force)?)));
+    pub fn create(
+        path: &Path,
+        header: &Header,
+        force: bool,
+        bytes_max: u64,
+    ) -> Result<Self, TableError> {
+        let sink = match header.csv {
+            None => Sink::Binary(BinarySink::open(path, header.clone(), force)?),
+            Some(form) => {
+                let out = OutputFile::create(path, force)?;
+                let is_gzip = path.extension().is_some_and(|ending| ending == "gz");
+                let out = if is_gzip {
+                    TextOutput::Gzip(GzEncoder::new(out, Compression::default()))
+                } else {
+                    TextOutput::Plain(out)
+                };
+                Sink::Csv(Box::new(CsvSink::open(out, path, form, header.clone())?))
+            }
         };
-        let out = OutputFile::create(path, force)?;
-        let is_gzip = path.extension().is_some_and(|ending| ending == "gz");
-        let out = if is_gzip {
-            TextOutput::Gzip(GzEncoder::new(out, Compression::default()))
-        } else {
-            TextOutput::Plain(out)
-        };
-        Ok(Self(Sink::Csv(Box::new(CsvSink::open(out, path, form, header.clone())?))))
+        Ok(Self { sink, path: path.to_owned(), bytes: 0, bytes_max })
     }
 
     fn write(&mut self, group: &RowGroup) -> Result<(), TableError> {
-        match &mut self.0 {
-            Sink::Csv(sink) => sink.write(group),
-            Sink::Binary(sink) => sink.write(group),
+        self.bytes += match &mut self.sink {
+            Sink::Csv(sink) => sink.write(group)?,
+            Sink::Binary(sink) => {
+                sink.write(group)?;
+                group.raw_bytes()
+            }
+        };
+        if self.bytes > self.bytes_max {
+            let (file, bytes_max) = (self.path.clone(), self.bytes_max);
+            return Err(TableError::OutputBytes { file, bytes_max });
         }
+        Ok(())
     }
 
     /// Gives the files their names; `has_end` is true if the last line of text has a line end.
     fn finish(self, has_end: bool) -> Result<(), TableError> {
-        match self.0 {
-            Sink::Csv(sink) => {
-                let file = sink.file.clone();
-                sink.finish(has_end)?.finish(&file)
-            }
+        match self.sink {
+            Sink::Csv(sink) => sink.finish(has_end)?.finish(&self.path),
             Sink::Binary(sink) => sink.finish(),
         }
     }

@@ -70,6 +70,14 @@ pub enum TableError {
         /// The error of the device.
         reason: String,
     },
+    /// The output would be larger than permitted.
+    #[error("{} would have more than {bytes_max} bytes", file.display())]
+    OutputBytes {
+        /// The file or folder.
+        file: PathBuf,
+        /// The permitted size.
+        bytes_max: u64,
+    },
     /// The output cannot be written.
     #[error("writing {}: {source}", file.display())]
     Write {

@@ -1,19 +1,68 @@
 //! Writes a file under a temporary name until it is complete.
 //!
 //! Bytes go to a partial file in the same folder. The file is renamed when it is complete, and
-//! removed if it is dropped earlier. An existing file is replaced only if forced.
+//! removed if it is dropped earlier, or before a signal ends the process. An existing file is
+//! replaced only if forced.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::TableError;
+
+/// The files and folders of this process that are not complete.
+static PARTIAL: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// A file or a new folder that is removed when this is dropped, unless it has become complete.
+pub(crate) struct Partial(PathBuf);
+
+impl Partial {
+    /// The file or folder `path`, which is created next.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        partial().insert(path.clone());
+        Self(path)
+    }
+
+    /// Keeps the file or folder.
+    pub(crate) fn keep(&mut self) {
+        partial().remove(&self.0);
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if partial().remove(&self.0) {
+            remove(&self.0);
+        }
+    }
+}
+
+fn partial() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    PARTIAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes a file, or a folder without other files; a failure leaves it.
+fn remove(path: &Path) {
+    let _ = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
+}
+
+/// Removes what this process has not completed. For the end of a process by a signal: writers that
+/// go on after this call fail, or leave their files.
+pub fn remove_partial_files() {
+    // Files come before the folders that contain them.
+    while let Some(path) = partial().pop_last() {
+        remove(&path);
+    }
+}
 
 /// A file that is being written.
 pub struct OutputFile {
     path: PathBuf,
-    partial: PathBuf,
     writer: Option<BufWriter<File>>,
+    /// Dropped after `writer`.
+    partial: Partial,
 }
 
 impl OutputFile {
@@ -25,8 +74,8 @@ impl OutputFile {
         Self::check(path, force)?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.partial", std::process::id()));
-        let partial = path.with_file_name(name);
-        let file = File::create(&partial).map_err(TableError::writing(path))?;
+        let partial = Partial::new(path.with_file_name(name));
+        let file = File::create(&partial.0).map_err(TableError::writing(path))?;
         Ok(Self { path: path.to_owned(), partial, writer: Some(BufWriter::new(file)) })
     }
 
@@ -54,7 +103,8 @@ impl OutputFile {
         let written = writer.into_inner().map_err(io::Error::from);
         written
             .and_then(|file| file.sync_all())
-            .and_then(|()| fs::rename(&self.partial, &self.path))
+            .and_then(|()| fs::rename(&self.partial.0, &self.path))
+            .inspect(|()| self.partial.keep())
             .map_err(TableError::writing(&self.path))
     }
 }
@@ -66,13 +116,6 @@ impl Write for OutputFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.writer.as_mut().map_or(Ok(()), Write::flush)
-    }
-}
-
-impl Drop for OutputFile {
-    fn drop(&mut self) {
-        // After `finish` no file has this name.
-        let _ = fs::remove_file(&self.partial);
     }
 }
 

@@ -7,12 +7,22 @@ use std::borrow::Cow;
 /// them.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
+    escaped(text, is_hidden)
+}
+
+/// As [`printable`], but ends of lines and tabs stay: for output that was put together already.
+#[must_use]
+pub fn printable_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| is_hidden(c) && !matches!(c, '\n' | '\t'))
+}
+
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if is_hidden(c) {
+        if is_escaped(c) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
@@ -48,5 +58,6 @@ mod tests {
         ] {
             assert_eq!(printable(text), shown);
         }
+        assert_eq!(printable_lines("a\tb\r\n\u{9b}2J\n"), "a\tb\\r\n\\u{9b}2J\n");
     }
 }

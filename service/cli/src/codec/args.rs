@@ -111,6 +111,10 @@ pub struct DecompressArgs {
     /// Replace files that exist
     #[arg(long)]
     pub force: bool,
+    /// Fail if the text, before gzip, or the columns have more bytes, and leave no file [default:
+    /// 1,000 times those of the compressed file, at least 64 MiB]
+    #[arg(long, value_name = "BYTES")]
+    pub max_bytes: Option<u64>,
     /// Decode on the GPU
     #[arg(long)]
     pub device: bool,

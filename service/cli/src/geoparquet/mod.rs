@@ -2,6 +2,8 @@
 
 mod chunk;
 mod column;
+mod page_bounds;
+mod page_header;
 mod reader;
 mod row_reader;
 mod schema;

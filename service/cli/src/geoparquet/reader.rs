@@ -1,6 +1,6 @@
 //! Reads the rows of a Parquet file as fixes of a report.
 //!
-//! Memory is bounded by one page of each column and [`CHUNK_ROWS`] rows. A value that cannot be
+//! Memory is bounded by the pages of [`CHUNK_ROWS`] rows, see `page_bounds.rs`. A value that cannot be
 //! used invalidates its row; a page that cannot be decoded ends the file. Both errors state file,
 //! row (from 1) and column. RowMeasures that cannot be stored are dropped and counted, unless the
 //! options are strict.
@@ -15,6 +15,7 @@ use shoal_table::FixFileOptions;
 
 use super::chunk::Chunk;
 use super::column::Fault;
+use super::page_bounds::{BoundedFile, Pages};
 use super::row_reader::RowReader;
 use super::source_columns::{Leaf, Position, SourceColumns, TimeForm};
 use crate::error::CliError;
@@ -26,7 +27,8 @@ const CHUNK_ROWS: usize = 4_096;
 /// The rows of one file.
 pub struct GeoParquetReader {
     name: String,
-    file: SerializedFileReader<File>,
+    file: SerializedFileReader<BoundedFile>,
+    pages: Pages,
     columns: SourceColumns,
     rows: RowReader,
     /// Index of the next row group; `left` is the number of unread rows of the current one.
@@ -49,8 +51,10 @@ impl GeoParquetReader {
     /// [`CliError::Input`].
     pub fn open(name: &str, file: File, options: &FixFileOptions) -> Result<Self, CliError> {
         let wrong = |reason| CliError::Input { file: name.to_owned(), reason };
+        let (file, pages) = BoundedFile::new(file);
         let file = SerializedFileReader::new(file).map_err(|error| wrong(error.to_string()))?;
         let metadata = file.metadata();
+        pages.open(metadata);
         let groups = metadata.row_groups().iter().map(RowGroupMetaData::num_rows);
         let rows = groups.fold(0, i64::wrapping_add);
         let stated = metadata.file_metadata().num_rows();
@@ -64,6 +68,7 @@ impl GeoParquetReader {
         Ok(Self {
             name: name.to_owned(),
             file,
+            pages,
             columns,
             rows,
             group: 0,
@@ -112,6 +117,7 @@ impl GeoParquetReader {
         }
         self.rows_before += rows_chunk as u64;
         (self.next, self.chunk) = (0, None);
+        self.pages.begin_chunk();
         if !self.next_group()? {
             return Ok(false);
         }
@@ -201,7 +207,13 @@ impl FixSource for GeoParquetReader {
 mod tests {
     use std::io::Write as _;
     use std::panic::catch_unwind;
+    use std::sync::Arc;
 
+    use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
+    use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+    use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
     use serde_json::json;
     use shoal_client::{AnswerRow, v1};
     use shoal_engine::Space;
@@ -238,6 +250,85 @@ mod tests {
             Err(_) => (0, 1),
         });
         read.unwrap_or((0, 1))
+    }
+
+    /// A file of one row in a column of `object`, one of `time`, and a position, whose names of
+    /// objects have `bytes` bytes each, in pages of one row.
+    fn long_names(compression: Compression, bytes: usize, version: WriterVersion) -> Vec<u8> {
+        let schema = "message m { required binary object (UTF8); required int64 time \
+             (TIMESTAMP_MILLIS); required double lon; required double lat; }";
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let properties = WriterProperties::builder()
+            .set_compression(compression)
+            .set_writer_version(version)
+            .set_dictionary_enabled(false)
+            .set_encoding(Encoding::PLAIN)
+            .set_statistics_enabled(EnabledStatistics::None)
+            .build();
+        let mut out = Vec::new();
+        let mut writer = SerializedFileWriter::new(&mut out, schema, properties.into()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let name = ByteArray::from(vec![b'a'; bytes]);
+        column.typed::<ByteArrayType>().write_batch(&[name], None, None).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&[1_480_000_000_000], None, None).unwrap();
+        column.close().unwrap();
+        for _ in 0..2 {
+            let mut column = group.next_column().unwrap().unwrap();
+            column.typed::<DoubleType>().write_batch(&[1.0], None, None).unwrap();
+            column.close().unwrap();
+        }
+        group.close().unwrap();
+        writer.close().unwrap();
+        out
+    }
+
+    #[test]
+    fn a_page_that_is_too_large_is_refused_before_it_is_decoded() {
+        let codecs = [
+            Compression::UNCOMPRESSED,
+            Compression::SNAPPY,
+            Compression::GZIP(GzipLevel::default()),
+            Compression::BROTLI(BrotliLevel::default()),
+            Compression::LZ4_RAW,
+            Compression::ZSTD(ZstdLevel::default()),
+        ];
+        for codec in codecs {
+            for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+                for (bytes, is_read) in [(9, true), (65 << 20, false)] {
+                    let file = long_names(codec, bytes, version);
+                    let mut stored = tempfile::tempfile().unwrap();
+                    stored.write_all(&file).unwrap();
+                    let mut reader =
+                        GeoParquetReader::open("a", stored, &Default::default()).unwrap();
+                    let row = reader.next_row(IdKind::Names).unwrap();
+                    assert_eq!(row.is_ok(), is_read, "{codec:?} {version:?}");
+                    if let Err(fault) = row {
+                        assert!(fault.contains("row 1, object"), "{fault}");
+                        assert!(fault.contains("write smaller pages"), "{fault}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_is_not_longer_than_its_header_states() {
+        for codec in
+            [Compression::GZIP(GzipLevel::default()), Compression::BROTLI(BrotliLevel::default())]
+        {
+            for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+                let mut file = long_names(codec, 100_000, version);
+                // The size of the first page, in zigzag form: the text and its length.
+                let stated = [0xc8, 0x9a, 0x0c];
+                let place = file.windows(3).position(|of| of == stated).unwrap();
+                file[place] = 0xc6;
+                let (rows, faults) = read(&file);
+                assert_eq!((rows, faults), (0, 1), "{codec:?}");
+            }
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::geoparquet::GeoParquetWriter;
 use crate::object_ids::ObjectList;
 use crate::output::{PastForm, PastWriter, header_json, stdout};
 use crate::query::{RegionArgs, of_names, planar_geojson};
+use crate::stop_signal::remove_output_at_signal;
 
 /// Description of the GeoParquet columns in `--help`.
 const COLUMNS: &str = "\
@@ -210,6 +211,7 @@ pub(super) async fn run(
     let header = answer.header().clone();
     let (epoch, mut fixes) = (header.epoch, 0);
     let failed = || CliError::local(format!("writing {}", args.file.display()));
+    remove_output_at_signal()?;
     let mut file = OutputFile::create(&args.file, args.force)?;
     let mut sink = match form {
         Some(form) => {

@@ -8,6 +8,7 @@ use shoal_client::{Client, v1};
 use tokio::time::{Instant, sleep};
 
 use crate::error::CliError;
+use crate::logs::note;
 
 /// Interval between two requests for the progress of the history.
 const POLL: Duration = Duration::from_millis(100);
@@ -63,7 +64,7 @@ pub(super) async fn reaches(
         );
         bar.set_message(behind.clone());
         if bar.is_hidden() && !is_told && begun.elapsed() >= TOLD_AFTER {
-            eprintln!("{behind}");
+            note(&behind);
             is_told = true;
         }
         if since.elapsed() > timeout {

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use shoal_client::{AnswerRow, v1};
 
 use super::writer::AnswerWriter;
+use crate::logs::note;
 
 /// Writes the ids, for `nearest` each followed by its distance, or only the count.
 #[derive(Clone, Debug)]
@@ -46,7 +47,7 @@ impl AnswerWriter for LinesWriter {
 
     fn end(&mut self, _out: &mut dyn Write) -> io::Result<()> {
         if self.header.truncated && !self.count_only {
-            eprintln!("{} of {} ids; --limit 0 writes all", self.rows, self.header.total);
+            note(&format!("{} of {} ids; --limit 0 writes all", self.rows, self.header.total));
         }
         Ok(())
     }

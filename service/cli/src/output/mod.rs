@@ -11,6 +11,7 @@ mod json;
 mod lines;
 mod past;
 mod table;
+mod terminal;
 mod track_map;
 mod writer;
 

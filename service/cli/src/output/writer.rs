@@ -4,13 +4,15 @@ use std::io::{self, BufWriter, Write};
 
 use shoal_client::{AnswerRow, v1};
 
+use super::terminal::TerminalText;
+
 /// Buffered standard output.
-pub type Stdout = BufWriter<io::Stdout>;
+pub type Stdout = BufWriter<TerminalText<io::Stdout>>;
 
 /// Buffered standard output; the caller flushes it.
 #[must_use]
 pub fn stdout() -> Stdout {
-    BufWriter::new(io::stdout())
+    BufWriter::new(TerminalText::stdout())
 }
 
 /// Writes one answer.

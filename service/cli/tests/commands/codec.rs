@@ -4,9 +4,14 @@
 //! inference.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::shoal::Ran;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// The sample file, relative to the package folder, in which tests run.
@@ -284,4 +289,52 @@ fn a_device_writes_the_same_file_and_restores_it() {
     assert!(folder.read("cpu.shoal") == folder.read("gpu.shoal"), "other bytes");
     folder.run("decompress gpu.shoal -o again.csv --device").expect(0);
     assert!(folder.read("again.csv") == folder.read("t.csv"), "other text");
+}
+
+#[test]
+fn a_small_file_does_not_fill_the_disk() {
+    let folder = Folder::new();
+    let text = "a,b\n".to_owned() + &"1,2\n".repeat(50_000);
+    folder.write("t.csv", &text);
+    folder.run("compress t.csv").expect(0);
+    fs::remove_file(folder.path("t.csv")).unwrap();
+    let bytes = text.len();
+    let refused = folder.run("decompress t.csv.shoal --max-bytes 150000").refused(2);
+    assert!(refused.contains("t.csv would have more than 150000 bytes; --max-bytes"), "{refused}");
+    assert_eq!(folder.names(), ["t.csv.shoal"], "nothing is left");
+    folder.run(&format!("decompress t.csv.shoal --max-bytes {bytes}")).expect(0);
+    assert_eq!(folder.read("t.csv"), text.as_bytes());
+    // Columns count as well.
+    let header = "[[column]]\nname = \"id\"\ntype = \"u32\"\n";
+    folder.write("c.toml", header);
+    folder.write("id.u32", [7; 4 * 1_000]);
+    folder.run("compress c.toml -o c.shoal").expect(0);
+    let refused = folder.run("decompress c.shoal -o out --max-bytes 3999").refused(2);
+    assert!(refused.contains("out would have more than 3999 bytes"), "{refused}");
+    assert!(!folder.path("out").exists());
+    folder.run("decompress c.shoal -o out --max-bytes 4000").expect(0);
+}
+
+#[test]
+fn a_signal_leaves_no_partial_file() {
+    let folder = Folder::new();
+    folder.write("h.toml", "[[column]]\nname = \"a\"\ntype = \"u32\"\n");
+    let made = std::process::Command::new("mkfifo").arg(folder.path("pipe")).status().unwrap();
+    assert!(made.success());
+    let mut command = crate::shoal::shoal();
+    command.args(["codec", "compress", "pipe", "--header", "h.toml", "-o", "t.shoal"]);
+    command.current_dir(folder.0.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    // The command waits for the rest of its input.
+    let mut pipe = fs::OpenOptions::new().write(true).open(folder.path("pipe")).unwrap();
+    pipe.write_all(b"a\n1\n").unwrap();
+    let is_partial = |name: &String| name.ends_with(".partial");
+    while !folder.names().iter().any(is_partial) {
+        assert!(child.try_wait().unwrap().is_none(), "ended early");
+        sleep(Duration::from_millis(10));
+    }
+    let process = Pid::from_child(&child);
+    kill_process(process, Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(folder.names(), ["h.toml", "pipe"]);
 }
