@@ -146,7 +146,7 @@ pub const SHUTDOWN_GRACE_MS: u64 = 7_000;
 pub const BUSY_RETRY_MS: u64 = 100;
 /// Time that the rows of a cycle take at most under load, milliseconds, by the time that rows have
 /// taken lately: a request waits for up to two cycles.
-pub const CYCLE_TIME_MS: u64 = 10;
+pub const CYCLE_TIME_MS: u64 = 6;
 /// A cycle takes this many rows, even if they are slow: the fixed cost of a cycle stays small.
 pub const CYCLE_PACE_ROWS_MIN: usize = 32 << 10;
 /// Interval at which an idle engine checks for expiry, milliseconds; the contract is 1 s.
@@ -499,8 +499,8 @@ server_limits! {
     session_regions_max: usize = 128 << 10, 1..=REGIONS_MAX;
     /// Subscribed regions of a fleet.
     fleet_regions_max: usize = 1 << 20, 1..=REGIONS_MAX;
-    /// Subscribed regions of a fleet over the same place. The work and the events of a report there
-    /// grow with their number.
+    /// Subscribed regions of a fleet around the same place: the work and the events of a report there
+    /// grow with their number. Regions of a similar size nearby count too.
     place_regions_max: usize = 16 << 10, 1..=REGIONS_MAX;
     /// Vertices of all subscribed polygons of a fleet, without closing ones. Each takes
     /// [`POLYGON_VERTEX_BYTES_MAX`](shoal_engine::limits::POLYGON_VERTEX_BYTES_MAX) at most.

@@ -48,7 +48,7 @@ pub enum Attack {
     DeclaredMessages,
     /// 504 calls of ReportOnce on 8 connections whose messages of 4 MiB lack their last bytes.
     WaitingReports,
-    /// 400 Report streams on 8 connections whose messages of 60 KiB arrive a byte a second.
+    /// 400 Report streams on 8 connections whose messages of 64 KiB arrive a byte a second.
     SlowMessages,
     /// 2,000 Report streams on 8 connections that send nothing.
     OpenStreams,
@@ -62,7 +62,8 @@ pub enum Attack {
     WideRegions,
     /// Opens and closes connections as fast as possible.
     Connections,
-    /// 2,100 connections that stay open and send nothing after the HTTP/2 preface.
+    /// 2,100 connections that stay open and send nothing after the HTTP/2 preface. The process
+    /// needs as many file descriptors (ulimit -n).
     OpenConnections,
     /// 100 connections to the monitoring address, each with a request whose header arrives a byte a
     /// second. Needs --monitoring.
@@ -135,6 +136,41 @@ pub struct AttackArgs {
     pub monitoring: Option<SocketAddr>,
 }
 
+impl AttackArgs {
+    /// Rejects flags outside their range.
+    ///
+    /// # Errors
+    /// [`LoadError::Usage`].
+    pub fn check(&self) -> Result<(), LoadError> {
+        check_target(&self.target, self.monitoring)?;
+        check_seconds(self.seconds)
+    }
+}
+
+fn check_target(target: &str, monitoring: Option<SocketAddr>) -> Result<(), LoadError> {
+    if !is_on_this_machine(target) {
+        return Err(LoadError::Usage(format!(
+            "--target is {target}, it must be a loopback address or `localhost`: attacks are for a \
+             server of your own"
+        )));
+    }
+    match monitoring.filter(|address| !address.ip().is_loopback()) {
+        None => Ok(()),
+        Some(monitoring) => Err(LoadError::Usage(format!(
+            "--monitoring is {monitoring}, it must be a loopback address"
+        ))),
+    }
+}
+
+fn check_seconds(seconds: f64) -> Result<(), LoadError> {
+    if seconds > 0.0 && seconds <= SECONDS_MAX {
+        return Ok(());
+    }
+    Err(LoadError::Usage(format!(
+        "--seconds is {seconds}, it must be above 0, up to {SECONDS_MAX}"
+    )))
+}
+
 impl HostileArgs {
     /// Rejects flags outside their range; the plan of the well-behaved client checks the others.
     ///
@@ -143,22 +179,10 @@ impl HostileArgs {
     pub fn check(&self) -> Result<(), LoadError> {
         let usage = |text: String| Err(LoadError::Usage(text));
         let Self { target, seconds, rest, regions, .. } = self;
-        if !is_on_this_machine(target) {
-            return usage(format!(
-                "--target is {target}, it must be a loopback address or `localhost`: attacks are \
-                 for a server of your own"
-            ));
-        }
-        if let Some(monitoring) = self.monitoring.filter(|address| !address.ip().is_loopback()) {
-            return usage(format!("--monitoring is {monitoring}, it must be a loopback address"));
-        }
+        check_target(target, self.monitoring)?;
+        check_seconds(*seconds)?;
         if self.attack.contains(&Attack::Monitoring) && self.monitoring.is_none() {
             return usage("--attack monitoring needs --monitoring ADDR:PORT".to_owned());
-        }
-        if !(*seconds > 0.0 && *seconds <= SECONDS_MAX) {
-            return usage(format!(
-                "--seconds is {seconds}, it must be above 0, up to {SECONDS_MAX}"
-            ));
         }
         if !(rest.is_finite() && *rest >= 0.0) {
             return usage(format!("--rest is {rest}, it must be 0 or more"));
@@ -185,6 +209,10 @@ impl HostileArgs {
 fn is_on_this_machine(target: &str) -> bool {
     let authority = target.split_once("://").map_or(target, |(_, rest)| rest);
     let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
+    // What precedes an `@` names no host.
+    if authority.contains('@') {
+        return false;
+    }
     if let Ok(address) = authority.parse::<SocketAddr>() {
         return address.ip().is_loopback();
     }
@@ -205,7 +233,7 @@ mod tests {
             assert!(is_on_this_machine(target), "{target}");
         }
         for target in
-            ["http://10.0.0.1:7117", "example.org:1", "localhost.example:7", "127.0.0.1@x:7", ""]
+            ["http://10.0.0.1:7117", "example.org:1", "localhost.example:7", "localhost:7@x", ""]
         {
             assert!(!is_on_this_machine(target), "{target}");
         }

@@ -25,11 +25,6 @@ use super::error::{CliError, Exit};
 use crate::output::stdout;
 use crate::stop_signal::remove_output_at_signal;
 
-/// By default, a file may become this many times as large when it is decompressed.
-const OUTPUT_RATIO_MAX: u64 = 1_000;
-/// A small file may become this large, bytes: tables of few values have larger ratios.
-const OUTPUT_BYTES_MAX_LEAST: u64 = 64 << 20;
-
 /// Runs the command.
 ///
 /// # Errors
@@ -91,9 +86,8 @@ fn decompress(args: &DecompressArgs) -> Result<(), CliError> {
     let file = FrameReader::open_file(&args.file)?;
     let bar = progress_bar();
     let (mut codec, place) = table_codec(args.device)?;
-    let bytes_max = args.max_bytes.unwrap_or_else(|| default_bytes_max(file.file_bytes()));
     remove_output_at_signal()?;
-    let sink = TableSink::create(&path, file.header(), args.force, bytes_max)?;
+    let sink = TableSink::create(&path, file.header(), args.force, args.max_bytes)?;
     let done = shoal_table::decompress(file, codec.as_mut(), sink, &|event| show(&bar, event))?;
     bar.finish_and_clear();
     let mut out = stdout();
@@ -171,11 +165,6 @@ fn plan(args: &PlanArgs) -> Result<(), CliError> {
         )?;
     }
     Ok(out.flush()?)
-}
-
-/// Bytes that a file of `file_bytes` bytes may become if the command does not say it.
-fn default_bytes_max(file_bytes: u64) -> u64 {
-    file_bytes.saturating_mul(OUTPUT_RATIO_MAX).max(OUTPUT_BYTES_MAX_LEAST)
 }
 
 /// Returns the codec and its name for the summary: the GPU with `is_device`, otherwise the CPU.

@@ -22,10 +22,12 @@ impl CyclePace {
         (rows as usize).max(CYCLE_PACE_ROWS_MIN)
     }
 
-    /// Learns from a cycle with this many rows, whose queries visited `query_work` positions. A
-    /// cycle with few rows, or with many positions, says little about the cost of a row.
-    pub(super) fn learn(&mut self, rows: usize, query_work: u64, time: Duration) {
-        if rows < CYCLE_PACE_ROWS_MIN || query_work > rows as u64 {
+    /// Learns from a cycle with this many rows, whose other work is like that of `other_work` rows.
+    /// A cycle with few rows, or with more other work, says little about the cost of a row.
+    pub(super) fn learn(&mut self, rows: usize, other_work: u64, time: Duration) {
+        // Messages stay whole, so a cycle may have half of its rows. It must count all the same, or
+        // the least number would be kept for ever.
+        if rows < CYCLE_PACE_ROWS_MIN / 2 || other_work > rows as u64 {
             return;
         }
         let row_ns = time.as_nanos() as f64 / rows as f64;
@@ -43,7 +45,7 @@ mod tests {
         let mut pace = CyclePace::default();
         assert_eq!(pace.rows_max(), usize::MAX);
         // Says nothing: few rows, or many queries beside them.
-        pace.learn(CYCLE_PACE_ROWS_MIN - 1, 0, ms(900));
+        pace.learn(CYCLE_PACE_ROWS_MIN / 2 - 1, 0, ms(900));
         pace.learn(100_000, 100_001, ms(900));
         assert_eq!(pace.rows_max(), usize::MAX);
         pace.learn(100_000, 50, ms(CYCLE_TIME_MS));
@@ -56,5 +58,10 @@ mod tests {
             pace.learn(100_000, 0, ms(1_000));
         }
         assert_eq!(pace.rows_max(), CYCLE_PACE_ROWS_MIN);
+        // Cycles of messages that do not fill the least number lead back.
+        for _ in 0..40 {
+            pace.learn(CYCLE_PACE_ROWS_MIN - 1_000, 0, ms(1));
+        }
+        assert!(pace.rows_max() > 250_000, "{}", pace.rows_max());
     }
 }

@@ -56,8 +56,9 @@ pub(super) struct CycleInFlight {
     /// Whether the cycle may set the clock back.
     rewinds: bool,
     started: Instant,
-    /// Rows and removals.
-    rows: usize,
+    /// Rows and removals, for [`CyclePace`]; 0 beside changes of subscriptions, which may take
+    /// longer.
+    paced_rows: usize,
 }
 
 /// See the file's head.
@@ -68,6 +69,8 @@ pub(super) struct EngineThread {
     /// Present if the fleet bounds its event clock.
     event_clock: Option<EventClock>,
     pace: CyclePace,
+    /// When the last cycle was settled.
+    settled: Instant,
     pub(super) shared: Arc<FleetShared>,
     pub(super) in_flight: VecDeque<CycleInFlight>,
     in_flight_max: usize,
@@ -127,6 +130,7 @@ impl EngineThread {
             clock,
             event_clock,
             pace: CyclePace::default(),
+            settled: Instant::now(),
             shared,
             in_flight,
             in_flight_max,
@@ -311,13 +315,14 @@ impl EngineThread {
         if self.export.is_some() {
             self.changed_rows += rows;
         }
+        let paced_rows = if input.subscriptions.is_empty() { rows } else { 0 };
         let rewinds = input.rewinds();
         let (is_followed, has_sink) = (cycle.is_some(), self.engine.sink.is_some());
         let record = has_sink.then(|| record(&plan, epoch, &input, cycle.as_ref()));
         match self.engine.backend.submit(input, number) {
             Ok(ticket) => {
                 let followed = cycle.map(|cycle| cycle.batches);
-                let cycle = CycleInFlight { ticket, plan, followed, rewinds, started, rows };
+                let cycle = CycleInFlight { ticket, plan, followed, rewinds, started, paced_rows };
                 self.in_flight.push_back(cycle);
                 if let Some((sink, record)) = self.engine.sink.as_mut().zip(record)
                     && let SinkCapacity::Full(available) = sink.submitted(record)
@@ -401,7 +406,7 @@ impl EngineThread {
 
     pub(super) fn settle_oldest(&mut self) -> Result<(), EngineError> {
         let Some(cycle) = self.in_flight.pop_front() else { return Ok(()) };
-        let CycleInFlight { ticket, plan, followed, started, rows, .. } = cycle;
+        let CycleInFlight { ticket, plan, followed, started, paced_rows, .. } = cycle;
         let output = self.engine.backend.wait(ticket);
         if let Some(sink) = &mut self.engine.sink {
             sink.settled(output.as_ref().map(SettledCycle::new));
@@ -413,7 +418,11 @@ impl EngineThread {
                 return if followed.is_some() { Err(fault) } else { unless_recoverable(fault) };
             }
         };
-        self.pace.learn(rows, output.query_work.iter().sum(), started.elapsed());
+        // Cycles that overlap count from the end of the one before.
+        let now = Instant::now();
+        let time = now - started.max(self.settled);
+        self.settled = now;
+        self.pace.learn(paced_rows, output.query_work.iter().sum(), time);
         let memory_bytes = self.engine.backend.memory_bytes();
         let cycles_in_flight = self.in_flight.len() as u64;
         // Update the view before the replies: a client may query this cycle's epoch at once.

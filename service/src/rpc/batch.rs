@@ -24,7 +24,7 @@ use super::position_service::at_most;
 use super::query_context::QueryContext;
 use super::region;
 use super::service_context::ServiceContext;
-use crate::access::Call;
+use crate::access::{Call, MeteredQuota};
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{BATCH_MESSAGES_MAX, BATCH_QUERIES_MAX};
@@ -97,7 +97,11 @@ async fn read(
         // what they become.
         let in_work = match &large {
             Some(_) => None,
-            None => Some(deadline.bound(reserve(&context, &call, &message)).await),
+            None => Some(tokio::select! {
+                biased;
+                () = context.stopped() => Err(ServiceError::ShuttingDown),
+                reserved = deadline.bound(reserve(&context, &call, &message)) => reserved,
+            }),
         };
         running.spawn(async move {
             let answered = match in_work.transpose() {
@@ -124,7 +128,7 @@ struct Sent {
     in_work: Option<PlacesPermit>,
 }
 
-/// Waits for the room of the queries of a message.
+/// Waits for the quota of the queries of a message, then for their room.
 ///
 /// # Errors
 /// [`ServiceError::Limit`] for too many queries; [`ServiceError::ShuttingDown`].
@@ -134,6 +138,7 @@ async fn reserve(
     message: &BatchRequest,
 ) -> Result<PlacesPermit, ServiceError> {
     at_most("queries", message.queries.len(), "queries", BATCH_QUERIES_MAX)?;
+    call.wait(MeteredQuota::Queries, message.queries.len() as u64).await;
     context.reserve_work(call.client(), message.queries.iter().map(work).sum()).await
 }
 

@@ -52,7 +52,8 @@ impl Questions {
     }
 }
 
-/// Runs all queries of a request at one epoch. `patient` requests wait while the queue is full.
+/// Runs all queries of a request at one epoch. `patient` requests wait while the queue is full;
+/// they have waited for their quota.
 ///
 /// # Errors
 /// [`ServiceError::Busy`], [`ServiceError::Limit`] for an answer beyond the budget,
@@ -66,10 +67,8 @@ pub(super) async fn ask(
 ) -> Result<BudgetedAnswer, ServiceError> {
     let started = Instant::now();
     let attempts = async {
-        let count = questions.queries.len() as u64;
-        if patient {
-            query_context.call.wait(MeteredQuota::Queries, count).await;
-        } else {
+        if !patient {
+            let count = questions.queries.len() as u64;
             query_context.call.take(MeteredQuota::Queries, count)?;
         }
         run_by_name(context, query_context, questions, deadline, patient).await
@@ -133,11 +132,11 @@ async fn run(
         let rows = queries.iter().zip(caps).map(|(query, cap)| cap * row_bytes(query));
         other_bytes + rows.sum::<u64>()
     };
-    let mut caps = probe_caps(&queries, PROBE_BYTES_MAX);
+    let mut caps = probe_caps(&queries, PROBE_BYTES_MAX.saturating_sub(other_bytes));
     let mut first = answers.try_room(client, bytes_of(&caps));
     if first.is_none() {
         // Most answers are small.
-        let small = probe_caps(&queries, SMALL_ANSWER_BYTES_MAX);
+        let small = probe_caps(&queries, SMALL_ANSWER_BYTES_MAX.saturating_sub(other_bytes));
         first = answers.small_room(client, bytes_of(&small));
         caps = if first.is_some() { small } else { caps };
     }

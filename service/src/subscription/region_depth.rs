@@ -1,22 +1,47 @@
-//! Counts the regions of a fleet that may contain the same place.
+//! Counts the regions of a fleet around the same place.
 //!
 //! The engine compares each report with every region at its place, so regions that lie over each
-//! other multiply the work and the events of the rows there. Cells of nine sizes count the regions
-//! that touch them, each region at the least size that is no smaller than its boxes. The regions
-//! at a place are at most those of its cells of all sizes together.
+//! other multiply the work and the events of the rows there. Cells of fifteen sizes count the
+//! regions that touch them, each region at the least size that is no smaller than its boxes. The
+//! regions at a place are at most those of its cells of all sizes together. Equal regions are
+//! counted exactly; regions of one size that are spread evenly count 4 to 25 times their number at
+//! a place.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 
 use shoal_engine::{QuantaRect, Region};
 
-/// The side of a cell has this many bits more at each size: cells of 1, 16, 256 ... quanta.
-const SIZE_BITS: u32 = 4;
+/// The side of a cell has this many bits more at each size.
+const SIZE_BITS: u32 = 2;
+/// The smallest size: cells of 16 quanta.
+const SIZE_MIN: u8 = 2;
 /// The largest size: one cell holds every space.
-const SIZE_MAX: u8 = 8;
+const SIZE_MAX: u8 = 16;
+/// Bits of a column or a row at the smallest size.
+const PLACE_BITS: u32 = 32 - SIZE_BITS * SIZE_MIN as u32;
 
-/// A cell: size, column, row.
-type CellKey = (u8, u64, u64);
+/// A cell in few bytes, since a region far from others has several of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct CellKey(u64);
+
+impl CellKey {
+    fn new(size: u8, column: u64, row: u64) -> Self {
+        Self((u64::from(size) << PLACE_BITS | column) << PLACE_BITS | row)
+    }
+
+    /// Size, column and row.
+    fn parts(self) -> (u8, u64, u64) {
+        let part = |value: u64| value & ((1 << PLACE_BITS) - 1);
+        ((self.0 >> (2 * PLACE_BITS)) as u8, part(self.0 >> PLACE_BITS), part(self.0))
+    }
+
+    /// The cell of the next larger size around this one.
+    fn around(self) -> Option<Self> {
+        let (size, column, row) = self.parts();
+        (size < SIZE_MAX).then(|| Self::new(size + 1, column >> SIZE_BITS, row >> SIZE_BITS))
+    }
+}
 
 /// The cells that a region touches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,15 +60,26 @@ pub(super) struct RegionDepth {
 #[derive(Debug, Default)]
 struct Cell {
     /// Regions of this size.
-    regions: usize,
-    /// The depths of the cells of the next smaller size within, and how many have each.
-    within: BTreeMap<usize, usize>,
+    regions: u32,
+    /// The depths of the cells of the next smaller size within; at most 16.
+    within: Vec<u32>,
 }
 
 impl Cell {
     /// The most regions at a place of the cell, without those of larger sizes.
-    fn depth(&self) -> usize {
-        self.regions + self.within.last_key_value().map_or(0, |(depth, _)| *depth)
+    fn depth(&self) -> u32 {
+        self.regions + self.within.iter().max().copied().unwrap_or(0)
+    }
+
+    /// Replaces the depth of a cell within; 0 is no cell.
+    fn replace(&mut self, before: u32, after: u32) {
+        let place = self.within.iter().position(|depth| *depth == before);
+        match (place, after) {
+            (Some(place), 0) => drop(self.within.swap_remove(place)),
+            (Some(place), _) => self.within[place] = after,
+            (None, 0) => {}
+            (None, _) => self.within.push(after),
+        }
     }
 }
 
@@ -56,7 +92,7 @@ impl RegionCells {
             width.max(height).unsigned_abs()
         });
         let side = sides.max().unwrap_or(0);
-        let size = (0..SIZE_MAX).find(|size| side >> (SIZE_BITS * u32::from(*size)) == 0);
+        let size = (SIZE_MIN..SIZE_MAX).find(|size| side >> (SIZE_BITS * u32::from(*size)) == 0);
         let size = size.unwrap_or(SIZE_MAX);
         let cell = |value: i32, least: i32| {
             // A region may begin before the space.
@@ -81,7 +117,8 @@ impl RegionCells {
         let mut keys = Vec::new();
         for [west, east, south, north] in self.boxes.iter().flatten() {
             let columns = *west..=*east;
-            keys.extend(columns.flat_map(|x| (*south..=*north).map(move |y| (self.size, x, y))));
+            let rows = |x| (*south..=*north).map(move |y| CellKey::new(self.size, x, y));
+            keys.extend(columns.flat_map(rows));
         }
         keys.sort_unstable();
         keys.dedup();
@@ -93,20 +130,15 @@ fn height(of: &QuantaRect) -> i64 {
     i64::from(of.y_max) - i64::from(of.y_min)
 }
 
-/// The cell of the next larger size around a cell.
-fn around((size, column, row): CellKey) -> Option<CellKey> {
-    (size < SIZE_MAX).then(|| (size + 1, column >> SIZE_BITS, row >> SIZE_BITS))
-}
-
 impl RegionDepth {
     /// The most regions that would be at a place of this one, itself included.
     pub(super) fn with(&self, region: &RegionCells) -> usize {
         let depth = |key: CellKey| {
-            let above = std::iter::successors(around(key), |key| around(*key));
+            let above = std::iter::successors(key.around(), |key| key.around());
             let regions = |key| self.cells.get(&key).map_or(0, |cell| cell.regions);
-            self.cells.get(&key).map_or(0, Cell::depth) + above.map(regions).sum::<usize>()
+            self.cells.get(&key).map_or(0, Cell::depth) + above.map(regions).sum::<u32>()
         };
-        1 + region.keys().into_iter().map(depth).max().unwrap_or(0)
+        1 + region.keys().into_iter().map(depth).max().unwrap_or(0) as usize
     }
 
     /// Counts a region.
@@ -119,32 +151,22 @@ impl RegionDepth {
         self.update(region, |regions| regions - 1);
     }
 
-    fn update(&mut self, region: &RegionCells, change: impl Fn(usize) -> usize) {
+    fn update(&mut self, region: &RegionCells, change: impl Fn(u32) -> u32) {
         for key in region.keys() {
             let mut depths = self.change(key, |cell| cell.regions = change(cell.regions));
-            let mut next = around(key);
+            let mut next = key.around();
             // A depth that stays changes nothing around it.
             while let (Some(key), (before, after)) = (next, depths)
                 && before != after
             {
-                depths = self.change(key, |cell| {
-                    if let Some(count) = cell.within.get_mut(&before) {
-                        *count -= 1;
-                        if *count == 0 {
-                            cell.within.remove(&before);
-                        }
-                    }
-                    if after > 0 {
-                        *cell.within.entry(after).or_default() += 1;
-                    }
-                });
-                next = around(key);
+                depths = self.change(key, |cell| cell.replace(before, after));
+                next = key.around();
             }
         }
     }
 
     /// Changes a cell; returns its depth before and after. A cell without regions has no entry.
-    fn change(&mut self, key: CellKey, change: impl FnOnce(&mut Cell)) -> (usize, usize) {
+    fn change(&mut self, key: CellKey, change: impl FnOnce(&mut Cell)) -> (u32, u32) {
         let mut entry = match self.cells.entry(key) {
             Entry::Occupied(entry) => entry,
             Entry::Vacant(entry) => entry.insert_entry(Cell::default()),
@@ -195,15 +217,16 @@ mod tests {
             let touches = |of: &RegionCells, place: CellKey| {
                 let mut at = Some(place);
                 while let Some(key) = at {
-                    if key.0 == of.size {
+                    if key.parts().0 == of.size {
                         return of.keys().contains(&key);
                     }
-                    at = around(key);
+                    at = key.around();
                 }
                 false
             };
             let (x, y): (i32, i32) = (random.below(1000), random.below(1000));
-            let place = (0, u64::from(x.unsigned_abs()), u64::from(y.unsigned_abs()));
+            let place = |of: i32| u64::from(of.unsigned_abs()) >> (SIZE_BITS * u32::from(SIZE_MIN));
+            let place = CellKey::new(SIZE_MIN, place(x), place(y));
             let at_cells = held.iter().filter(|(_, of)| touches(of, place)).count();
             let at_place = held.iter().filter(|(rect, _)| rect.contains(x, y)).count();
             assert!(at_place <= at_cells, "a region at the place is not counted");

@@ -266,6 +266,8 @@ impl Sessions {
                 }
                 let region = SessionRegion::new(known.id, &followed, &bounds);
                 let region = self.lock().reserve(region, Some(&known.cells), &self.limits)?;
+                // The place counts from now on, even if the engine refuses the change.
+                known.cells = region.cells;
                 // A change that is requested before this one is applied is compared with it.
                 known.pattern.clone_from(&region.pattern);
                 known.is_unsure = false;
@@ -298,15 +300,16 @@ impl Sessions {
                 let mut table = self.lock();
                 match known.filter(|known| known.id == region.id) {
                     Some(known) if is_applied => {
-                        table.forget(known);
+                        table.vertices -= known.vertices;
                         let (pattern, is_unsure) = (known.pattern.take(), known.is_unsure);
-                        *known = SessionRegion { pattern, is_unsure, ..region.clone() };
+                        let cells = known.cells;
+                        *known = SessionRegion { pattern, is_unsure, cells, ..region.clone() };
                     }
                     Some(known) => {
                         known.is_unsure |= known.pattern.is_some() || region.pattern.is_some();
-                        table.forget(region);
+                        table.vertices -= region.vertices;
                     }
-                    None => table.forget(region),
+                    None => table.vertices -= region.vertices,
                 }
             }
             // The session no longer has the region, so the client cannot retry. Remove it later.
@@ -318,7 +321,7 @@ impl Sessions {
 
 impl Table {
     /// Counts a region within the limits; one that replaces none gets an id. The one that it
-    /// replaces, with these cells, is counted until the change is settled.
+    /// replaces, with these cells, is counted until the change is settled, but not its place.
     fn reserve(
         &mut self,
         region: SessionRegion,
@@ -331,11 +334,12 @@ impl Table {
         let vertices = self.vertices + region.vertices;
         let what = "the number of polygon vertices of the fleet's regions";
         within(what, vertices, limits.fleet_polygon_vertices_max)?;
-        let what = "the number of the fleet's regions over the same place";
+        let what = "the number of the fleet's regions around the same place";
         replaced.iter().for_each(|cells| self.depth.remove(cells));
         let depth = self.depth.with(&region.cells);
-        replaced.iter().for_each(|cells| self.depth.add(cells));
-        within(what, depth, limits.place_regions_max)?;
+        within(what, depth, limits.place_regions_max).inspect_err(|_| {
+            replaced.iter().for_each(|cells| self.depth.add(cells));
+        })?;
         (self.regions, self.vertices) = (regions, vertices);
         self.depth.add(&region.cells);
         if !is_new {
@@ -347,13 +351,8 @@ impl Table {
 
     fn release(&mut self, regions: &[SessionRegion]) {
         self.regions -= regions.len();
-        regions.iter().for_each(|region| self.forget(region));
-    }
-
-    /// Counts the vertices and the place of a region no more.
-    fn forget(&mut self, region: &SessionRegion) {
-        self.vertices -= region.vertices;
-        self.depth.remove(&region.cells);
+        self.vertices -= regions.iter().map(|region| region.vertices).sum::<usize>();
+        regions.iter().for_each(|region| self.depth.remove(&region.cells));
     }
 }
 

@@ -100,10 +100,11 @@ impl BinarySink {
     /// # Errors
     /// [`TableError::Exists`] and [`TableError::NotReplaceable`], and those of writing.
     pub(crate) fn open(folder: &Path, header: Header, force: bool) -> Result<Self, TableError> {
-        let new_folder = (!folder.exists()).then(|| Partial::new(folder.to_owned()));
-        if new_folder.is_some() {
+        let is_new = !folder.exists();
+        if is_new {
             std::fs::create_dir(folder).map_err(TableError::writing(folder))?;
         }
+        let new_folder = is_new.then(|| Partial::new(folder.to_owned()));
         let (folder_path, files) = (folder.to_owned(), Vec::new());
         let mut sink = Self { folder: folder_path, header, force, files, new_folder };
         OutputFile::check(&folder.join(HEADER_FILE), force)?;

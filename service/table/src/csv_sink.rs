@@ -41,11 +41,16 @@ impl<W: Write> CsvSink<W> {
         Ok(sink)
     }
 
-    /// Writes some rows; returns the bytes of their text.
+    /// Bytes of the text that was written last.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        self.text.len() as u64
+    }
+
+    /// Writes some rows.
     ///
     /// # Errors
     /// [`TableError::Write`].
-    pub(crate) fn write(&mut self, group: &RowGroup) -> Result<u64, TableError> {
+    pub(crate) fn write(&mut self, group: &RowGroup) -> Result<(), TableError> {
         self.text.clear();
         let mut places = vec![0; group.texts.len()];
         for row in 0..group.rows {
@@ -67,8 +72,7 @@ impl<W: Write> CsvSink<W> {
                 }
             }
         }
-        self.write_text()?;
-        Ok(self.text.len() as u64)
+        self.write_text()
     }
 
     /// Writes the last line end if the text had one, and returns the writer.

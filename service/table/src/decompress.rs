@@ -54,8 +54,13 @@ pub struct TableSink {
     /// The file or folder.
     path: PathBuf,
     bytes: u64,
-    bytes_max: u64,
+    bytes_max: Option<u64>,
 }
+
+/// Without another limit, a file may become this many times as large.
+const OUTPUT_RATIO_MAX: u64 = 1_000;
+/// A small file may become this large, bytes: tables of few values have larger ratios.
+const OUTPUT_BYTES_LEAST: u64 = 64 << 20;
 
 enum Sink {
     Csv(Box<CsvSink<TextOutput>>),
@@ -64,8 +69,9 @@ enum Sink {
 
 impl TableSink {
     /// Creates a text file (gzip if `path` ends in `.gz`) or a folder of binary columns, depending
-    /// on the header. It takes `bytes_max` bytes of text, before gzip, or of binary columns: a
-    /// small file can state many more.
+    /// on the header. It takes `bytes_max` bytes of text, before gzip, or of binary columns, since
+    /// a small file can state many more. Without that, it takes 1,000 times the bytes of the file,
+    /// or of those read so far if the file is a pipe, at least 64 MiB.
     ///
     /// # Errors
     /// [`TableError::Exists`] and [`TableError::NotReplaceable`], and those of writing.
@@ -73,8 +79,9 @@ impl TableSink {
         path: &Path,
         header: &Header,
         force: bool,
-        bytes_max: u64,
+        bytes_max: Option<u64>,
     ) -> Result<Self, TableError> {
+        let mut bytes = 0;
         let sink = match header.csv {
             None => Sink::Binary(BinarySink::open(path, header.clone(), force)?),
             Some(form) => {
@@ -85,23 +92,30 @@ impl TableSink {
                 } else {
                     TextOutput::Plain(out)
                 };
-                Sink::Csv(Box::new(CsvSink::open(out, path, form, header.clone())?))
+                let sink = CsvSink::open(out, path, form, header.clone())?;
+                bytes = sink.text_bytes();
+                Sink::Csv(Box::new(sink))
             }
         };
-        Ok(Self { sink, path: path.to_owned(), bytes: 0, bytes_max })
+        Ok(Self { sink, path: path.to_owned(), bytes, bytes_max })
     }
 
-    fn write(&mut self, group: &RowGroup) -> Result<(), TableError> {
+    /// Writes a group of a file that has `file_bytes` bytes.
+    fn write(&mut self, group: &RowGroup, file_bytes: u64) -> Result<(), TableError> {
         self.bytes += match &mut self.sink {
-            Sink::Csv(sink) => sink.write(group)?,
+            Sink::Csv(sink) => {
+                sink.write(group)?;
+                sink.text_bytes()
+            }
             Sink::Binary(sink) => {
                 sink.write(group)?;
                 group.raw_bytes()
             }
         };
-        if self.bytes > self.bytes_max {
-            let (file, bytes_max) = (self.path.clone(), self.bytes_max);
-            return Err(TableError::OutputBytes { file, bytes_max });
+        let by_ratio = || file_bytes.saturating_mul(OUTPUT_RATIO_MAX).max(OUTPUT_BYTES_LEAST);
+        let bytes_max = self.bytes_max.unwrap_or_else(by_ratio);
+        if self.bytes > bytes_max {
+            return Err(TableError::OutputBytes { file: self.path.clone(), bytes_max });
         }
         Ok(())
     }
@@ -127,7 +141,8 @@ pub fn decompress<R: Read + Send>(
     mut sink: TableSink,
     progress: ProgressFn<'_>,
 ) -> Result<Decompressed, TableError> {
-    progress(ProgressEvent::Begin { stage: Stage::Decode, total: file.file_bytes });
+    let file_bytes = file.file_bytes;
+    progress(ProgressEvent::Begin { stage: Stage::Decode, total: file_bytes });
     let mut decoder = TableDecoder::new(file, codec);
     let decoder = std::thread::scope(|scope| {
         let (groups, queue) = sync_channel(GROUPS_IN_FLIGHT);
@@ -142,7 +157,7 @@ pub fn decompress<R: Read + Send>(
         });
         let (mut place, mut written) = (0, Ok(()));
         for (group, end) in queue {
-            written = sink.write(&group);
+            written = sink.write(&group, file_bytes.max(end));
             if written.is_err() {
                 break;
             }

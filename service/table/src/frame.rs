@@ -137,12 +137,6 @@ impl FrameReader<BufReader<File>> {
         let input = BufReader::with_capacity(BUFFER_BYTES, file);
         Ok(Self { file_bytes, ..Self::open(&path.display().to_string(), input)? })
     }
-
-    /// Bytes of the file; 0 for a pipe.
-    #[must_use]
-    pub fn file_bytes(&self) -> u64 {
-        self.file_bytes
-    }
 }
 
 impl<R: Read> FrameReader<R> {

@@ -19,7 +19,7 @@ static PARTIAL: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub(crate) struct Partial(PathBuf);
 
 impl Partial {
-    /// The file or folder `path`, which is created next.
+    /// The file or folder `path`, which this process has created.
     pub(crate) fn new(path: PathBuf) -> Self {
         partial().insert(path.clone());
         Self(path)
@@ -74,8 +74,9 @@ impl OutputFile {
         Self::check(path, force)?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.partial", std::process::id()));
-        let partial = Partial::new(path.with_file_name(name));
-        let file = File::create(&partial.0).map_err(TableError::writing(path))?;
+        let partial = path.with_file_name(name);
+        let file = File::create(&partial).map_err(TableError::writing(path))?;
+        let partial = Partial::new(partial);
         Ok(Self { path: path.to_owned(), partial, writer: Some(BufWriter::new(file)) })
     }
 

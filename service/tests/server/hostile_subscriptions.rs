@@ -93,7 +93,7 @@ async fn sessions_regions_and_vertices_are_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn regions_over_the_same_place_are_limited() {
+async fn regions_around_the_same_place_are_limited() {
     let limits = ServerLimits { place_regions_max: 3, ..ServerLimits::default() };
     let server = start(limits).await;
     let here = |id| subscription(id, rectangle(8.0, 47.0, 8.1, 47.1));
@@ -104,7 +104,7 @@ async fn regions_over_the_same_place_are_limited() {
     for (regions, count) in [(vec![here(1)], 4), (vec![there(1), subscription(2, world())], 4)] {
         let status = refusal(&server, regions).await;
         assert_refused(&status, "LIMIT");
-        let text = format!("regions over the same place is {count}, the limit is 3");
+        let text = format!("regions around the same place is {count}, the limit is 3");
         assert!(status.message().contains(&text), "{status:?}");
     }
     let add = |regions| v1::ModifyRequest { add: regions, ..Default::default() };

@@ -1,7 +1,6 @@
 //! An attack by more valid rows than the server can apply, from a client that reads no acks.
 
 use std::convert::Infallible;
-use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,9 +8,11 @@ use std::task::{Context, Poll};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame};
 use shoal_client::ConnectOptions;
+use tokio::sync::oneshot;
 use tonic::body::Body;
 
 use super::messages::OverloadRows;
+use super::queries::ended_early;
 use super::raw_call::{HEAD_BYTES, open};
 use super::target::{Target, together_numbered};
 use crate::login::logged_in;
@@ -31,6 +32,8 @@ struct Messages {
     rows: OverloadRows,
     time_ms: i64,
     target: Arc<Target>,
+    /// Closed when the stream ends.
+    _open: oneshot::Sender<()>,
 }
 
 impl HttpBody for Messages {
@@ -66,11 +69,14 @@ async fn overload_on_one(target: Arc<Target>, rows: OverloadRows, time_ms: i64) 
     let options = ConnectOptions { stream_window_bytes: Some(WINDOW_BYTES), ..logged_in() };
     let client = target.connect_with(options).await;
     loop {
-        let messages = Messages { rows: rows.clone(), time_ms, target: Arc::clone(&target) };
-        match open(&client, REPORT_PATH, Body::new(messages)).await {
-            // The response is held and never read.
-            Ok(_acks) => pending().await,
-            Err(status) => target.failed(status).await,
+        let (_open, ended) = oneshot::channel();
+        let (rows, target) = (rows.clone(), Arc::clone(&target));
+        let messages = Messages { rows, time_ms, target: Arc::clone(&target), _open };
+        let opened = open(&client, REPORT_PATH, Body::new(messages)).await;
+        if opened.is_ok() {
+            // The response is held and not read until the server ends the stream.
+            let _ = ended.await;
         }
+        target.failed(opened.err().unwrap_or_else(ended_early)).await;
     }
 }

@@ -26,6 +26,7 @@ type Prepared = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Errors
 /// [`LoadError::Task`] if standard input or output fail.
 pub async fn attack(args: AttackArgs) -> Result<(), LoadError> {
+    args.check()?;
     let target = Arc::new(Target::new(args.target.clone(), args.fleet.clone()));
     let prepared = prepare(&args, &target)?;
     print_line(READY)?;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use prost::Message as _;
-use shoal_client::Client;
 use shoal_client::v1::{ModifyRequest, RegionSubscription, SubscribeRequest};
+use shoal_client::{Client, duration};
 use shoal_proto::raw::RawResponseCodec;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -38,8 +38,13 @@ pub async fn wide_regions(
 ) {
     let client = target.connect().await;
     let Some((first, more)) = regions.split_first() else { return };
-    let request =
-        SubscribeRequest { fleet: fleet.clone(), regions: first.clone(), ..Default::default() };
+    let request = SubscribeRequest {
+        fleet: fleet.clone(),
+        regions: first.clone(),
+        // The session ends with the attack.
+        retention: Some(duration::from_millis(0)),
+        ..SubscribeRequest::default()
+    };
     let request = Bytes::from(request.encode_to_vec());
     loop {
         let ended = follow(&target, &client, request.clone(), (&fleet, more)).await;
@@ -65,7 +70,10 @@ async fn follow(
         for add in more {
             let (fleet, session, add) = (fleet.to_owned(), session.to_vec(), add.clone());
             let request = ModifyRequest { fleet, session, add, ..Default::default() };
-            client.subscription_service().modify(request).await?;
+            // The session goes on with the regions that the server takes.
+            if let Err(status) = client.subscription_service().modify(request).await {
+                target.failed(status).await;
+            }
         }
     }
     Ok(())

@@ -40,7 +40,8 @@ impl Target {
     /// Address and port of the server.
     #[must_use]
     pub fn authority(&self) -> &str {
-        self.url.trim_start_matches("http://").trim_end_matches('/')
+        let url = self.url.as_str();
+        url.split_once("://").map_or(url, |(_, rest)| rest).trim_end_matches('/')
     }
 
     /// Counts answered requests.

@@ -3,6 +3,7 @@
 use parquet::column::reader::ColumnReader;
 
 use super::column::{Column, Fault};
+use super::page_bounds::Pages;
 use super::source_columns::{Leaf, Position, SourceColumns};
 
 /// Positions of some rows.
@@ -35,11 +36,12 @@ impl Chunk {
         columns: &SourceColumns,
         readers: &mut [ColumnReader],
         rows: usize,
+        pages: &Pages,
     ) -> Result<Self, Fault> {
         let mut readers = readers.iter_mut();
         let mut next = |leaf: &Leaf| {
             let reader = readers.next().expect("each leaf has a reader");
-            Column::read(reader, leaf, rows)
+            Column::read(reader, leaf, rows, pages)
         };
         let objects = columns.object.as_ref().map(&mut next).transpose()?;
         let times = columns.time.as_ref().map(&mut next).transpose()?;

@@ -1,8 +1,9 @@
 //! Values of the next rows of one column.
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{ByteArray, DataType};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType};
 
+use super::page_bounds::{CHUNK_BYTES_MAX, Pages};
 use super::source_columns::Leaf;
 use crate::input::Value;
 
@@ -35,8 +36,13 @@ impl Column {
     ///
     /// # Errors
     /// The column cannot be read further.
-    pub(super) fn read(reader: &mut ColumnReader, leaf: &Leaf, rows: usize) -> Result<Self, Fault> {
-        Values::read(reader, leaf, rows).map(Self)
+    pub(super) fn read(
+        reader: &mut ColumnReader,
+        leaf: &Leaf,
+        rows: usize,
+        pages: &Pages,
+    ) -> Result<Self, Fault> {
+        Values::read(reader, leaf, rows, pages).map(Self)
     }
 
     /// The value of a row; `None` for a null value.
@@ -47,7 +53,12 @@ impl Column {
 }
 
 impl Values {
-    fn read(reader: &mut ColumnReader, leaf: &Leaf, rows: usize) -> Result<Self, Fault> {
+    fn read(
+        reader: &mut ColumnReader,
+        leaf: &Leaf,
+        rows: usize,
+        pages: &Pages,
+    ) -> Result<Self, Fault> {
         match reader {
             ColumnReader::Int64ColumnReader(reader) if leaf.is_unsigned => {
                 values(reader, leaf, rows, i64::cast_unsigned).map(Self::Naturals)
@@ -72,7 +83,7 @@ impl Values {
                 values(reader, leaf, rows, f64::from).map(Self::Reals)
             }
             ColumnReader::ByteArrayColumnReader(reader) => {
-                values(reader, leaf, rows, |value| value).map(Self::Bytes)
+                texts(reader, leaf, rows, pages).map(Self::Bytes)
             }
             _ => Err(leaf.broken("its type is not that of the schema")),
         }
@@ -93,6 +104,30 @@ impl Leaf {
     fn broken(&self, reason: impl Into<String>) -> Fault {
         Fault { column: self.name.clone(), reason: reason.into() }
     }
+}
+
+/// Returns the texts of the next rows. A text may repeat the one before it without taking bytes of
+/// the page, so they are read in steps that together take no more than [`CHUNK_BYTES_MAX`].
+fn texts(
+    reader: &mut ColumnReaderImpl<ByteArrayType>,
+    leaf: &Leaf,
+    rows: usize,
+    pages: &Pages,
+) -> Result<Vec<Option<ByteArray>>, Fault> {
+    let (mut all, mut bytes) = (Vec::with_capacity(rows), 0);
+    // The first step shows how large the pages are.
+    let mut step = 1;
+    while all.len() < rows {
+        let some = values(reader, leaf, step.min(rows - all.len()), |value| value)?;
+        bytes += some.iter().flatten().map(|text| text.len() as u64).sum::<u64>();
+        if bytes > CHUNK_BYTES_MAX {
+            return Err(leaf.broken(format!("{rows} texts have more than {CHUNK_BYTES_MAX} bytes")));
+        }
+        all.extend(some);
+        let steps = CHUNK_BYTES_MAX / pages.largest_bytes().max(1);
+        step = usize::try_from(steps).unwrap_or(rows).clamp(1, rows);
+    }
+    Ok(all)
 }
 
 /// Returns the values of the next rows.

@@ -20,12 +20,16 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::page_header::PageHeader;
 
-/// Bytes of a page. Writers aim at one mebibyte, and at most a few rows are larger.
-const PAGE_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of the pages of all columns that are decoded for a chunk of rows.
-const CHUNK_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of a page. Most writers aim at one mebibyte; DuckDB writes up to 100 MB with large row
+/// groups.
+const PAGE_BYTES_MAX: u64 = 128 << 20;
+/// Bytes of the pages of all columns that are decoded for a chunk of rows, and of the texts of a
+/// column.
+pub(super) const CHUNK_BYTES_MAX: u64 = 512 << 20;
 /// Bytes of the header of a page: numbers, and statistics of two values.
 const HEADER_BYTES_MAX: usize = 1 << 20;
+/// Headers without a page that is read: those of pages of other kinds.
+const HEADERS_MAX: usize = 1 << 10;
 /// Buffer of the Brotli decoder.
 const BROTLI_BUFFER_BYTES: usize = 4 << 10;
 
@@ -49,6 +53,8 @@ struct State {
     unbounded: Mutex<Vec<(Range<u64>, Compression)>>,
     /// Bytes of the pages since the last call of [`Pages::begin_chunk`].
     chunk_bytes: AtomicU64,
+    /// Bytes of the largest page.
+    largest_bytes: AtomicU64,
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -77,19 +83,25 @@ impl Pages {
         self.0.chunk_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Checks a page before its bytes are read.
-    fn check(&self, header: &PageHeader) -> Result<()> {
-        let bytes = header.bytes;
+    /// Bytes of the largest page so far.
+    pub(super) fn largest_bytes(&self) -> u64 {
+        self.0.largest_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Checks a page before its bytes are read, of which `stored` are in the file.
+    fn check(&self, header: &PageHeader, stored: usize) -> Result<()> {
+        let bytes = header.bytes.max(stored as u64);
         if bytes > PAGE_BYTES_MAX {
             return Err(refused(format!(
-                "a page has {bytes} bytes, more than {PAGE_BYTES_MAX}: write smaller pages"
+                "a page has {bytes} bytes, more than {PAGE_BYTES_MAX}: write smaller row groups"
             )));
         }
+        self.0.largest_bytes.fetch_max(bytes, Ordering::Relaxed);
         let before = self.0.chunk_bytes.fetch_add(bytes, Ordering::Relaxed);
         if before + bytes > CHUNK_BYTES_MAX {
             return Err(refused(format!(
                 "the pages of a few thousand rows have more than {CHUNK_BYTES_MAX} bytes: write \
-                 smaller pages"
+                 smaller row groups"
             )));
         }
         Ok(())
@@ -99,7 +111,10 @@ impl Pages {
     fn check_content(&self, place: u64, header: &PageHeader, content: &Bytes) -> Result<()> {
         let of_page = |(range, _): &&(Range<u64>, Compression)| range.contains(&place);
         let found = lock(&self.0.unbounded).iter().find(of_page).map(|(_, of)| *of);
-        let Some(compressed) = content.get(header.levels_bytes..) else { return Ok(()) };
+        let found = found.filter(|_| header.is_compressed);
+        let Some(compressed) = content.get(header.levels_bytes..) else {
+            return Err(refused("a page is shorter than its header states".to_owned()));
+        };
         let longest = match found {
             Some(Compression::GZIP(_)) => beyond(MultiGzDecoder::new(compressed), header),
             Some(Compression::BROTLI(_)) => {
@@ -157,7 +172,7 @@ impl ChunkReader for BoundedFile {
         let header = header.and_then(|header| PageHeader::parse(&lock(&header)));
         let header =
             header.ok_or_else(|| refused("the header of a page cannot be read".to_owned()))?;
-        self.pages.check(&header)?;
+        self.pages.check(&header, length)?;
         let content = self.file.get_bytes(start, length)?;
         self.pages.check_content(start, &header, &content)?;
         Ok(content)
@@ -182,6 +197,9 @@ impl Read for HeaderReader {
             return Err(io::Error::other("the header of a page is too long"));
         }
         let mut headers = lock(&self.pages.0.headers);
+        if headers.len() > HEADERS_MAX {
+            return Err(io::Error::other("too many pages hold no values"));
+        }
         headers.remove(&self.end);
         self.end += read as u64;
         headers.insert(self.end, self.bytes.clone());

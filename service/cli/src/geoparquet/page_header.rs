@@ -6,46 +6,51 @@
 /// Depth of nested values; a header has two levels.
 const DEPTH_MAX: usize = 8;
 
-/// Types of fields of the compact protocol.
+/// Types of fields of the compact protocol; that of a Boolean is its value.
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
 const I32: u8 = 5;
 const STRUCT: u8 = 12;
 
 /// Numbers of fields: the size of the page, the part for pages of version 2, and in that the sizes
-/// of its two lists of levels.
+/// of its two lists of levels and whether the values are compressed.
 const UNCOMPRESSED_PAGE_SIZE: i64 = 2;
 const DATA_PAGE_HEADER_V2: i64 = 8;
 const DEFINITION_LEVELS_BYTE_LENGTH: i64 = 5;
 const REPETITION_LEVELS_BYTE_LENGTH: i64 = 6;
+const IS_COMPRESSED: i64 = 7;
 
 /// The sizes of a page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageHeader {
     /// Bytes of the page when it is decompressed.
     pub(super) bytes: u64,
     /// Bytes at its beginning that are not compressed.
     pub(super) levels_bytes: usize,
+    /// Whether the rest is compressed, if the column is.
+    pub(super) is_compressed: bool,
 }
 
 impl PageHeader {
-    /// The sizes that a header states; `None` if the bytes are no header.
+    /// The sizes that a header states; `None` if the bytes are no header. A field that is used
+    /// here has one value of its type, since readers differ in what they make of others.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let (mut header, mut rest) = (Self::default(), Rest(bytes));
+        let (mut bytes_stated, mut v2) = (None, None);
+        let mut rest = Rest(bytes);
         rest.fields(|field, kind, rest| match (field, kind) {
-            (UNCOMPRESSED_PAGE_SIZE, I32) => {
-                header.bytes = u64::try_from(rest.integer()?).ok()?;
-                Some(())
-            }
-            (DATA_PAGE_HEADER_V2, STRUCT) => rest.fields(|field, kind, rest| match (field, kind) {
-                (DEFINITION_LEVELS_BYTE_LENGTH | REPETITION_LEVELS_BYTE_LENGTH, I32) => {
-                    header.levels_bytes += usize::try_from(rest.integer()?).ok()?;
-                    Some(())
-                }
-                _ => rest.skip(kind, DEPTH_MAX),
-            }),
+            (UNCOMPRESSED_PAGE_SIZE, I32) => once(&mut bytes_stated, rest.size()?),
+            (DATA_PAGE_HEADER_V2, STRUCT) => once(&mut v2, rest.v2()?),
+            (UNCOMPRESSED_PAGE_SIZE | DATA_PAGE_HEADER_V2, _) => None,
             _ => rest.skip(kind, DEPTH_MAX),
         })?;
-        Some(header)
+        let (levels_bytes, is_compressed) = v2.unwrap_or((0, true));
+        Some(Self { bytes: bytes_stated?, levels_bytes, is_compressed })
     }
+}
+
+/// Sets a value that was not set before.
+fn once<T>(place: &mut Option<T>, value: T) -> Option<()> {
+    place.replace(value).is_none().then_some(())
 }
 
 /// The bytes that are not read yet.
@@ -77,6 +82,27 @@ impl Rest<'_> {
         Some((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())
     }
 
+    /// A size of 32 bits.
+    fn size(&mut self) -> Option<u64> {
+        u64::try_from(i32::try_from(self.integer()?).ok()?).ok()
+    }
+
+    /// Reads the part for pages of version 2: the bytes of the levels, and whether the values are
+    /// compressed.
+    fn v2(&mut self) -> Option<(usize, bool)> {
+        let (mut definition, mut repetition, mut compressed) = (None, None, None);
+        self.fields(|field, kind, rest| match (field, kind) {
+            (DEFINITION_LEVELS_BYTE_LENGTH, I32) => once(&mut definition, rest.size()?),
+            (REPETITION_LEVELS_BYTE_LENGTH, I32) => once(&mut repetition, rest.size()?),
+            (IS_COMPRESSED, TRUE | FALSE) => once(&mut compressed, kind == TRUE),
+            (DEFINITION_LEVELS_BYTE_LENGTH | REPETITION_LEVELS_BYTE_LENGTH, _)
+            | (IS_COMPRESSED, _) => None,
+            _ => rest.skip(kind, DEPTH_MAX),
+        })?;
+        let levels = usize::try_from(definition? + repetition?).ok()?;
+        Some((levels, compressed.unwrap_or(true)))
+    }
+
     /// Reads the fields of a structure: number, type, and value.
     fn fields(&mut self, mut field: impl FnMut(i64, u8, &mut Self) -> Option<()>) -> Option<()> {
         let mut number = 0;
@@ -86,7 +112,7 @@ impl Rest<'_> {
                 return Some(());
             }
             number = match head >> 4 {
-                0 => self.integer()?,
+                0 => i16::try_from(self.integer()?).ok()?.into(),
                 step => number + i64::from(step),
             };
             field(number, head & 0xf, self)?;
@@ -97,8 +123,7 @@ impl Rest<'_> {
     fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
         let depth = depth.checked_sub(1)?;
         match kind {
-            // The type of a Boolean is its value.
-            1 | 2 => Some(()),
+            TRUE | FALSE => Some(()),
             3 => self.bytes(1),
             4..=6 => self.natural().map(drop),
             7 => self.bytes(8),
@@ -126,7 +151,7 @@ impl Rest<'_> {
 
     /// Skips an element of a list or map; there a Boolean is a byte.
     fn skip_element(&mut self, kind: u8, depth: usize) -> Option<()> {
-        if matches!(kind, 1 | 2) { self.bytes(1) } else { self.skip(kind, depth) }
+        if matches!(kind, TRUE | FALSE) { self.bytes(1) } else { self.skip(kind, depth) }
     }
 }
 
@@ -147,15 +172,30 @@ mod tests {
             &[0x18, 0x02, b'a', b'b', 0x00, 0x00],
         ]
         .concat();
-        assert_eq!(PageHeader::parse(&data), Some(PageHeader { bytes: 300, levels_bytes: 0 }));
+        let stated = |bytes, levels_bytes, is_compressed| {
+            Some(PageHeader { bytes, levels_bytes, is_compressed })
+        };
+        assert_eq!(PageHeader::parse(&data), stated(300, 0, true));
         for end in 0..data.len() {
             assert_eq!(PageHeader::parse(&data[..end]), None, "cut at {end}");
         }
-        // Fields in the long form, and the levels of a page of version 2.
-        let data = [0x05, 0x04, 0x14, 0x0c, 0x10, 0x05, 0x0a, 0x06, 0x15, 0x04, 0x00, 0x00];
-        assert_eq!(PageHeader::parse(&data), Some(PageHeader { bytes: 10, levels_bytes: 5 }));
-        // Sizes below 0, and values nested too deeply.
-        assert_eq!(PageHeader::parse(&[0x25, 0x01, 0x00]), None);
-        assert_eq!(PageHeader::parse(&[0x1c; 100]), None);
+        // Fields in the long form, and a page of version 2 that is not compressed.
+        let data = [0x05, 0x04, 0x14, 0x0c, 0x10, 0x05, 0x0a, 0x06, 0x15, 0x04, 0x12, 0x00, 0x00];
+        assert_eq!(PageHeader::parse(&data), stated(10, 5, false));
+    }
+
+    #[test]
+    fn headers_that_readers_may_understand_differently_are_none() {
+        for (what, bytes) in [
+            ("a size below 0", &[0x25, 0x01, 0x00][..]),
+            ("a size of 64 bits", &[0x26, 0x04, 0x00]),
+            ("two sizes", &[0x25, 0x04, 0x05, 0x04, 0x06, 0x00]),
+            ("no size", &[0x15, 0x00, 0x00]),
+            ("a number beyond 16 bits", &[0x25, 0x04, 0x05, 0x84, 0x80, 0x08, 0x06, 0x00]),
+            ("two levels", &[0x25, 0x04, 0x6c, 0x55, 0x02, 0x05, 0x0a, 0x02, 0x15, 0x02, 0, 0]),
+            ("too deep", &[0x1c; 100]),
+        ] {
+            assert_eq!(PageHeader::parse(bytes), None, "{what}");
+        }
     }
 }

@@ -299,6 +299,8 @@ fn a_small_file_does_not_fill_the_disk() {
     folder.run("compress t.csv").expect(0);
     fs::remove_file(folder.path("t.csv")).unwrap();
     let bytes = text.len();
+    let refused = folder.run(&format!("decompress t.csv.shoal --max-bytes {}", bytes - 2));
+    refused.refused(2);
     let refused = folder.run("decompress t.csv.shoal --max-bytes 150000").refused(2);
     assert!(refused.contains("t.csv would have more than 150000 bytes; --max-bytes"), "{refused}");
     assert_eq!(folder.names(), ["t.csv.shoal"], "nothing is left");

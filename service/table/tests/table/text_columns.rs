@@ -30,7 +30,7 @@ fn decompressed(file: &Path) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("back.csv");
     let file = FrameReader::open_file(file).unwrap();
-    let sink = TableSink::create(&path, file.header(), false, u64::MAX).unwrap();
+    let sink = TableSink::create(&path, file.header(), false, None).unwrap();
     decompress(file, &mut CpuTableCodec, sink, &|_| ()).unwrap();
     std::fs::read(path).unwrap()
 }
