@@ -62,6 +62,6 @@ mod tests {
         for _ in 0..40 {
             pace.learn(CYCLE_PACE_ROWS_MIN - 1_000, 0, ms(1));
         }
-        assert!(pace.rows_max() > 250_000, "{}", pace.rows_max());
+        assert!(pace.rows_max() > 5 * CYCLE_PACE_ROWS_MIN, "{}", pace.rows_max());
     }
 }
