@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
 
-/// The most regions of the session of wide-regions: the server's default limit.
+/// Maximum number of regions of the session of wide-regions: the server's default limit of a
+/// session.
 const REGIONS_MAX: u32 = 131_072;
 /// The longest attack, seconds.
 const SECONDS_MAX: f64 = 600.0;

@@ -141,12 +141,12 @@ impl RegionDepth {
         1 + region.keys().into_iter().map(depth).max().unwrap_or(0) as usize
     }
 
-    /// Counts a region.
+    /// Adds a region to the counts.
     pub(super) fn add(&mut self, region: &RegionCells) {
         self.update(region, |regions| regions + 1);
     }
 
-    /// Counts a region no more.
+    /// Removes a region from the counts.
     pub(super) fn remove(&mut self, region: &RegionCells) {
         self.update(region, |regions| regions - 1);
     }
