@@ -123,7 +123,7 @@ impl LongQueries {
 impl Search {
     fn run(mut self) {
         for job in std::mem::take(&mut self.jobs) {
-            self.requests.push(LongRequest::new(job, &self.space, self.at.2));
+            self.requests.push(LongRequest::new(job, &self.space, self.at.2, self.rows_missing));
             self.drop_late();
         }
         while self.rows_missing > 0 {
@@ -184,11 +184,11 @@ impl Search {
 }
 
 impl LongRequest {
-    fn new(job: QueryJob, space: &Space, clock_ms: i64) -> Self {
+    fn new(job: QueryJob, space: &Space, clock_ms: i64, records: u64) -> Self {
         let QueryJob { queries, terms, .. } = job;
         let cores = pool().map_or(1, ThreadPool::current_num_threads);
         let part_queries = queries.len().div_ceil(cores).clamp(1, PART_QUERIES_MAX);
-        let part = |queries: &[_]| RecordScan::new(space, queries.to_vec(), clock_ms);
+        let part = |queries: &[_]| RecordScan::new(space, queries.to_vec(), clock_ms, records);
         Self { terms, parts: queries.chunks(part_queries).map(part).collect(), part_queries }
     }
 }

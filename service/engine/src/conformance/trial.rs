@@ -254,7 +254,8 @@ impl Trial {
         header.term = self.model.options().term;
         assert_eq!(Ok(header), self.model.begin_export(), "{}: header of an export", self.label);
         let answers = self.model.answer(&queries, header.clock_ms);
-        let scan = RecordScan::new(&self.model.options().space, queries, header.clock_ms);
+        let scan =
+            RecordScan::new(&self.model.options().space, queries, header.clock_ms, header.objects);
         let expected = self.model.records().values().copied().collect();
         self.exporting = Some(Exporting { expected, actual: Vec::new(), answers, scan });
     }

@@ -49,6 +49,11 @@ impl View<'_> {
         PreparedRegion::new(region, || self.cells.objects_near(region))
     }
 
+    /// The most work that [`View::prepare`] takes for a region.
+    pub(super) fn prepare_work_max(&self, region: &Region) -> u64 {
+        PreparedRegion::prepare_work_max(region, || self.cells.objects_near(region))
+    }
+
     /// Number of objects in a region; partial if the meter exceeds its limit.
     pub(super) fn count(&self, region: &PreparedRegion<'_>, meter: &mut Meter) -> u64 {
         meter.test_against(region);

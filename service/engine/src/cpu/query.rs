@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::deferred::MANY;
 use super::nearest::{self, Neighbour};
 use super::parallel::{SMALL_WORK, sort};
-use super::query_work::{Meter, QueryWork};
+use super::query_work::{Meter, QueryWork, copy_work};
 use super::shard::SLOT_BITS;
 use super::view::{RECORDS_AHEAD, View};
 use crate::cycle::CycleInput;
@@ -92,7 +92,10 @@ impl View<'_> {
             let query = &queries[number as usize];
             let QueryKind::Range(region) = &query.kind else { continue };
             // A region prepared for this many tests takes only a few comparisons for each test.
-            let cost = self.objects().saturating_mul(region.test_work().min(LARGE_TEST_WORK));
+            let objects = self.objects();
+            let tests = objects.saturating_mul(region.test_work().min(LARGE_TEST_WORK));
+            let others = self.prepare_work_max(region) + copy_work(query, objects);
+            let cost = tests.saturating_add(others);
             if work.take_all(number, cost) {
                 out.count(number, cost);
                 out.deferred.push((number, self.answer_deferred(query, region)));
@@ -256,6 +259,7 @@ impl Page {
             }
             QueryKind::Nearest { .. } => {}
         }
+        meter.copy(query, self.slots.len() - first);
         self.work.push((number, meter.used()));
         if !work.end(&meter) {
             self.slots.truncate(first);
@@ -274,6 +278,9 @@ impl Page {
         number: u32,
         meter: &mut Meter,
     ) -> Option<u64> {
+        if !meter.allows(view.prepare_work_max(region)) {
+            return None;
+        }
         let region = &view.prepare(region);
         meter.prepare(region);
         let slots = &mut self.slots;

@@ -3,6 +3,7 @@
 //! Answers exactly as the region does; preparing it only saves work. A polygon of many vertices
 //! gets a raster if there are enough tests that building it saves time.
 
+use super::polygon::Polygon;
 use super::raster::Raster;
 use super::{Cover, Region};
 use crate::space::QuantaRect;
@@ -12,6 +13,10 @@ const RASTER_TEST_WORK: u64 = 4;
 /// Work of building a raster, for each edge of a slab. Building takes some 4 ms for thousands of
 /// vertices.
 const RASTER_EDGE_WORK: u64 = 256;
+
+fn raster_work(polygon: &Polygon) -> u64 {
+    polygon.vertices() as u64 * RASTER_EDGE_WORK
+}
 
 /// A region, with a raster if it is a polygon for which building one is worthwhile.
 #[derive(Debug)]
@@ -31,6 +36,17 @@ impl<'a> PreparedRegion<'a> {
         Self { region, raster }
     }
 
+    /// The most work that [`PreparedRegion::new`] takes for a region and this number of tests.
+    #[must_use]
+    pub fn prepare_work_max(region: &Region, tests: impl FnOnce() -> u64) -> u64 {
+        match region {
+            Region::Polygon(polygon) if Raster::may_be_built(polygon, tests()) => {
+                raster_work(polygon)
+            }
+            Region::Polygon(_) | Region::Rectangle(_) | Region::Circle(_) => 0,
+        }
+    }
+
     /// See [`Region::test_work`].
     #[must_use]
     pub fn test_work(&self) -> u64 {
@@ -41,7 +57,7 @@ impl<'a> PreparedRegion<'a> {
     #[must_use]
     pub fn prepare_work(&self) -> u64 {
         match (&self.raster, self.region) {
-            (Some(_), Region::Polygon(polygon)) => polygon.vertices() as u64 * RASTER_EDGE_WORK,
+            (Some(_), Region::Polygon(polygon)) => raster_work(polygon),
             _ => 0,
         }
     }

@@ -71,11 +71,11 @@ impl<'a> Raster<'a> {
     /// or if it exceeds the limits.
     pub(super) fn for_tests(polygon: &'a Polygon, tests: u64) -> Option<Self> {
         let slabs = polygon.slabs();
-        let (tests, in_slab) = (tests as f64, slabs.edges.len() as f64 / slabs.len() as f64);
-        let plain_ns = tests * in_slab * SLAB_EDGE_NS;
+        let (plain_ns, in_slab) = (plain_ns(&slabs, tests), in_slab(&slabs));
         if plain_ns < WORTH_NS {
             return None;
         }
+        let tests = tests as f64;
         let (mut wide, mut high) = (0.0, 0.0);
         for [x_low, y_low, x_high, y_high] in distinct(&slabs).map(|edge| edge.ends()) {
             wide += f64::from(x_low.abs_diff(x_high));
@@ -96,6 +96,11 @@ impl<'a> Raster<'a> {
             .map(|shifts| (cost_ns(shifts), shifts))
             .min_by(|a, b| a.0.total_cmp(&b.0))?;
         if cost_ns < plain_ns { Self::new(polygon, shifts) } else { None }
+    }
+
+    /// False only if [`Raster::for_tests`] builds none.
+    pub(super) fn may_be_built(polygon: &Polygon, tests: u64) -> bool {
+        plain_ns(&polygon.slabs(), tests) >= WORTH_NS
     }
 
     /// Builds a raster; `None` if it exceeds [`ENTRIES_MAX`] or [`VISITS_MAX`].
@@ -208,6 +213,16 @@ fn shifts(slabs: &Slabs<'_>, side: u32) -> (u32, u32) {
     let QuantaRect { x_min, y_min, x_max, y_max } = slabs.extent;
     let shift = |length: u32| (u32::BITS - length.leading_zeros()).saturating_sub(side);
     (shift(x_max.abs_diff(x_min)), shift(y_max.abs_diff(y_min)).min(slabs.shift))
+}
+
+/// Edges of a slab on average.
+fn in_slab(slabs: &Slabs<'_>) -> f64 {
+    slabs.edges.len() as f64 / slabs.len() as f64
+}
+
+/// Estimated time of this number of tests without a raster.
+fn plain_ns(slabs: &Slabs<'_>, tests: u64) -> f64 {
+    tests as f64 * in_slab(slabs) * SLAB_EDGE_NS
 }
 
 /// Columns and rows.

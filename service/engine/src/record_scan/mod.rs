@@ -4,19 +4,19 @@
 //! that would delay a cycle too long. Regions are found through an index
 //! of their cells, so that records in a cell that lies wholly inside are not tested one by one.
 
+mod found;
+
 use std::collections::HashMap;
 use std::ops::Range;
 
-use shoal_codec::{FixColumns, FixRow};
+use shoal_codec::FixColumns;
 
-use crate::query::{AnswerHead, AnswerPage, Projection, Query, QueryKind, RowLimit};
+use self::found::Found;
+use crate::query::{AnswerPage, Query, QueryKind};
 use crate::rank::{RankPoint, Ranker};
 use crate::region::{Circle, Cover};
 use crate::space::{QuantaRect, Space};
 use crate::stage::region_index::RegionIndex;
-
-/// Least number of rows collected beyond the limit before the list is truncated.
-const SPARE_ROWS: usize = 64;
 
 /// Rows whose positions are compared with a box at once.
 const BLOCK_ROWS: usize = 16;
@@ -65,40 +65,18 @@ impl NearestScan {
     fn narrow(&mut self, space: &Space, found: &Found) {
         if found.counts_only() && found.total >= self.k {
             self.within = NOWHERE;
-        } else if found.last.0 < self.rank_max {
-            self.rank_max = found.last.0;
+        } else if found.rank_max() < self.rank_max {
+            self.rank_max = found.rank_max();
             self.within = box_of(&Circle::reaching(space, &self.ranker, self.rank_max).cover());
         }
     }
 }
 
-/// What a query has found so far.
-#[derive(Debug)]
-struct Found {
-    total: u64,
-    keep: Keep,
-    /// Rank and id. All ranks are 0 unless the query is a nearest query.
-    ids: Vec<(u64, u64)>,
-    /// Rank and record, used instead of `ids` if the query wants records.
-    fixes: Vec<(u64, FixRow)>,
-    /// Rows after this (rank, id) are not kept.
-    last: (u64, u64),
-}
-
-/// The rows that a query keeps.
-#[derive(Clone, Copy, Debug)]
-enum Keep {
-    All,
-    /// The first by (rank, id).
-    First(usize),
-    /// All rows up to this number, none if there are more; 0 only counts.
-    AllOrNone(usize),
-}
-
 impl RecordScan {
-    /// Prepares a scan for these queries; `clock_ms` is the clock of the exported state.
+    /// Prepares a scan of this number of records for these queries; `clock_ms` is the clock of the
+    /// exported state.
     #[must_use]
-    pub fn new(space: &Space, queries: Vec<Query>, clock_ms: i64) -> Self {
+    pub fn new(space: &Space, queries: Vec<Query>, clock_ms: i64, records: u64) -> Self {
         let mut regions = RegionIndex::new(space.bounds());
         let mut gets: HashMap<u64, Vec<u32>> = HashMap::new();
         let mut nearest = Vec::new();
@@ -120,7 +98,7 @@ impl RecordScan {
                 }
             }
         }
-        let found = queries.iter().map(Found::new).collect();
+        let found = queries.iter().map(|query| Found::new(query, records)).collect();
         let (space, cells, points) = (*space, Vec::new(), Vec::new());
         Self { space, clock_ms, queries, found, regions, gets, nearest, cells, points }
     }
@@ -230,101 +208,4 @@ fn any_within(rect: &QuantaRect, x: &[i32], y: &[i32]) -> bool {
         (*x >= rect.x_min) & (*x <= rect.x_max) & (*y >= rect.y_min) & (*y <= rect.y_max)
     };
     x.iter().zip(y).fold(false, |any, point| any | within(point))
-}
-
-impl Found {
-    fn new(query: &Query) -> Self {
-        let rows = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
-        let keep = match (&query.kind, query.projection, query.limit) {
-            (QueryKind::Nearest { k, .. }, Projection::Ids | Projection::Fixes, _) => {
-                Keep::First(*k as usize)
-            }
-            (_, Projection::Count, _) => Keep::AllOrNone(0),
-            (_, _, Some(RowLimit::AllOrNone(most))) => Keep::AllOrNone(rows(most)),
-            (_, _, Some(RowLimit::First(most))) => Keep::First(rows(most)),
-            (_, _, None) => Keep::All,
-        };
-        let last = (u64::MAX, u64::MAX);
-        Self { total: 0, keep, ids: Vec::new(), fixes: Vec::new(), last }
-    }
-
-    /// True when rows are only counted.
-    fn counts_only(&self) -> bool {
-        matches!(self.keep, Keep::AllOrNone(0))
-    }
-
-    /// Counts a row that passes the filter, and keeps it if the answer may contain it.
-    fn add(&mut self, query: &Query, clock_ms: i64, rank: u64, batch: &FixColumns, row: usize) {
-        let object = batch.object[row];
-        if query.filter.is_some() && !query.passes(&batch.row(row), clock_ms) {
-            return;
-        }
-        self.total += 1;
-        let most = match self.keep {
-            Keep::All => usize::MAX,
-            Keep::First(_) if (rank, object) > self.last => return,
-            Keep::First(most) => most.saturating_add(SPARE_ROWS.max(most / 4)),
-            Keep::AllOrNone(0) => return,
-            Keep::AllOrNone(most) => most,
-        };
-        if query.projection == Projection::Fixes {
-            self.fixes.push((rank, batch.row(row)));
-        } else {
-            self.ids.push((rank, object));
-        }
-        if self.ids.len().max(self.fixes.len()) > most {
-            match self.keep {
-                Keep::First(most) => self.cut_to(most),
-                Keep::All | Keep::AllOrNone(_) => {
-                    (self.ids, self.fixes) = (Vec::new(), Vec::new());
-                    self.keep = Keep::AllOrNone(0);
-                }
-            }
-        }
-    }
-
-    /// Sorts the rows and truncates them to the first `most`.
-    fn cut_to(&mut self, most: usize) {
-        self.sort();
-        self.ids.truncate(most);
-        self.fixes.truncate(most);
-        let last_id = self.ids.last().copied();
-        let last = self.fixes.last().map(|(rank, row)| (*rank, row.object)).or(last_id);
-        if let Some(last) = last.filter(|_| self.ids.len().max(self.fixes.len()) == most) {
-            self.last = last;
-        }
-    }
-
-    fn sort(&mut self) {
-        self.ids.sort_unstable();
-        self.fixes.sort_unstable_by_key(|(rank, row)| (*rank, row.object));
-    }
-
-    /// Appends the answer to the page.
-    fn finish(mut self, query: &Query, page: &mut AnswerPage) {
-        let mut total = self.total;
-        if let QueryKind::Nearest { k, .. } = query.kind {
-            total = total.min(k.into());
-        }
-        self.sort();
-        let is_count = query.projection == Projection::Count;
-        let returned = if is_count { 0 } else { query.returned(total as usize) };
-        let is_nearest = matches!(query.kind, QueryKind::Nearest { .. });
-        let first = (page.objects.len(), page.fixes.len(), page.ranks.len());
-        let ranked = self.fixes.iter().map(|(rank, row)| (*rank, row.object));
-        for (rank, object) in self.ids.iter().copied().chain(ranked).take(returned) {
-            page.objects.push(object);
-            if is_nearest {
-                page.ranks.push(rank);
-            }
-        }
-        page.fixes.extend(self.fixes.iter().take(returned).map(|(_, row)| *row));
-        page.heads.push(AnswerHead {
-            total,
-            truncated: !is_count && (returned as u64) < total,
-            objects: (first.0, page.objects.len()),
-            fixes: (first.1, page.fixes.len()),
-            ranks: (first.2, page.ranks.len()),
-        });
-    }
 }
