@@ -281,9 +281,14 @@ pub const EXPORT_SLICE_ROWS: usize = 1 << 16;
 /// than in larger ones (benchmark/results/README.md).
 pub const EXPORT_CYCLE_ROWS: usize = EXPORT_SLICE_ROWS;
 /// Work of the queries of one cycle, least and most, in positions that are tested against a
-/// rectangle: 5 to 20 ms of two cores. Within these bounds a cycle may test every object once.
-/// Queries that need more are answered outside the cycles (`fleet/long_queries.rs`).
+/// rectangle. Within these bounds a cycle may test every object once. Queries that need more are
+/// answered outside the cycles (`fleet/long_queries.rs`).
 pub const CYCLE_QUERY_WORK: (u64, u64) = (4 << 20, 16 << 20);
+/// Time that the queries of a cycle take at most under load, milliseconds, by the time that they
+/// have taken lately.
+pub const CYCLE_QUERY_TIME_MS: u64 = 8;
+/// A cycle may do this work for its queries, even if it is slow.
+pub const CYCLE_PACE_WORK_MIN: u64 = 512 << 10;
 /// Maximum number of requests that are answered together outside the cycles. Each request delays
 /// the answers of the others. [`LONG_QUERIES_AT_ONCE`] limits their queries.
 pub const LONG_REQUESTS_AT_ONCE: usize = 16;

@@ -1,17 +1,22 @@
-//! How many rows a cycle takes, so that no cycle is long.
+//! How many rows a cycle takes and how much work it does for queries, so that no cycle is long.
 //!
 //! A request waits for the cycle in progress and for its own. Longer cycles cost little less per
-//! row, so under load the rows of a cycle follow the time that rows have taken lately.
+//! row, so under load the rows of a cycle follow the time that rows have taken lately. The work of
+//! queries is an estimate, so it follows the time that it has taken, too.
 
 use std::time::Duration;
 
-use crate::limits::{CYCLE_PACE_ROWS_MIN, CYCLE_TIME_MS};
+use crate::limits::{
+    CYCLE_PACE_ROWS_MIN, CYCLE_PACE_WORK_MIN, CYCLE_QUERY_TIME_MS, CYCLE_QUERY_WORK, CYCLE_TIME_MS,
+};
 
 /// See the file's head.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CyclePace {
     /// Nanoseconds of a row, on average over some cycles; 0 before the first.
     row_ns: f64,
+    /// The same for a unit of work of queries.
+    work_ns: f64,
 }
 
 impl CyclePace {
@@ -22,17 +27,41 @@ impl CyclePace {
         (rows as usize).max(CYCLE_PACE_ROWS_MIN)
     }
 
-    /// Learns from a cycle with this many rows, whose other work is like that of `other_work` rows.
-    /// A cycle with few rows, or with more other work, says little about the cost of a row.
-    pub(super) fn learn(&mut self, rows: usize, other_work: u64, time: Duration) {
-        // Messages stay whole, so a cycle may have half of its rows. It must count all the same, or
-        // the least number would be kept for ever.
-        if rows < CYCLE_PACE_ROWS_MIN / 2 || other_work > rows as u64 {
-            return;
-        }
-        let row_ns = time.as_nanos() as f64 / rows as f64;
-        self.row_ns = if self.row_ns == 0.0 { row_ns } else { (3.0 * self.row_ns + row_ns) / 4.0 };
+    /// The limit of the work of queries: a test of each of the fleet's objects within
+    /// [`CYCLE_QUERY_WORK`], or what is expected to take [`CYCLE_QUERY_TIME_MS`] if that is less, at
+    /// least [`CYCLE_PACE_WORK_MIN`].
+    pub(super) fn query_work_max(self, objects: u64) -> u64 {
+        let (least, most) = CYCLE_QUERY_WORK;
+        let work_max = (objects + objects / 4).clamp(least, most);
+        // As above.
+        let work = CYCLE_QUERY_TIME_MS as f64 * 1e6 / self.work_ns;
+        (work as u64).clamp(CYCLE_PACE_WORK_MIN, work_max)
     }
+
+    /// Learns from a cycle that had this many rows and did this work for queries.
+    pub(super) fn learn(&mut self, rows: usize, query_work: u64, time: Duration) {
+        let time_ns = time.as_nanos() as f64;
+        // Much work of queries says little about the cost of a row, and the reverse. Messages stay
+        // whole, so a cycle may have half of its rows. It must count all the same, or the least
+        // number would be kept for ever; so with work.
+        if query_work <= rows as u64 {
+            if rows >= CYCLE_PACE_ROWS_MIN / 2 {
+                average(&mut self.row_ns, time_ns / rows as f64);
+            }
+        } else if query_work >= CYCLE_PACE_WORK_MIN / 2 {
+            let queries_ns = (time_ns - rows as f64 * self.row_ns).max(0.0);
+            let work_ns = queries_ns / query_work as f64;
+            // A short cycle may have spent its time on anything: it is no reason to limit work.
+            if queries_ns > CYCLE_QUERY_TIME_MS as f64 * 1e6 || work_ns < self.work_ns {
+                average(&mut self.work_ns, work_ns);
+            }
+        }
+    }
+}
+
+/// Changes an average of some cycles by the next one; 0 is none yet.
+fn average(mean: &mut f64, next: f64) {
+    *mean = if *mean == 0.0 { next } else { (3.0 * *mean + next) / 4.0 };
 }
 
 #[cfg(test)]
@@ -63,5 +92,31 @@ mod tests {
             pace.learn(CYCLE_PACE_ROWS_MIN - 1_000, 0, ms(1));
         }
         assert!(pace.rows_max() > 5 * CYCLE_PACE_ROWS_MIN, "{}", pace.rows_max());
+    }
+
+    #[test]
+    fn the_work_of_queries_follows_its_time_if_that_is_long() {
+        let ms = Duration::from_millis;
+        let (least, most) = CYCLE_QUERY_WORK;
+        let mut pace = CyclePace::default();
+        let of = [0, 8 << 20, 1 << 40].map(|objects| pace.query_work_max(objects));
+        assert_eq!(of, [least, 10 << 20, most]);
+        // Says nothing: little work, little time.
+        pace.learn(0, CYCLE_PACE_WORK_MIN / 2 - 1, ms(900));
+        pace.learn(0, CYCLE_PACE_WORK_MIN, ms(CYCLE_QUERY_TIME_MS));
+        assert_eq!(pace.query_work_max(0), least);
+        // The rows of the cycle took a part of its time.
+        pace.learn(100_000, 0, ms(4));
+        pace.learn(100_000, 2 << 20, ms(4 + 2 * CYCLE_QUERY_TIME_MS));
+        assert!((1_u64 << 20).abs_diff(pace.query_work_max(0)) <= 1, "{}", pace.query_work_max(0));
+        for _ in 0..40 {
+            pace.learn(0, 1 << 20, ms(900));
+        }
+        assert_eq!(pace.query_work_max(1 << 40), CYCLE_PACE_WORK_MIN);
+        for _ in 0..40 {
+            pace.learn(0, CYCLE_PACE_WORK_MIN, ms(CYCLE_QUERY_TIME_MS / 4));
+        }
+        let work_max = pace.query_work_max(0);
+        assert!((2_u64 << 20).abs_diff(work_max) < 8 << 10, "{work_max}");
     }
 }

@@ -19,7 +19,7 @@ use super::receipt_refusals::{ConvertedRequest, DroppedOnReceipt, RefusedRows};
 use super::subscription_planner::{PlannedSubscriptions, SubscriptionPlanner};
 use crate::cycle::{BatchId, CycleRecord, Producers, Verdict};
 use crate::error::ServiceError;
-use crate::limits::{CYCLE_QUERY_WORK, MESSAGE_ROWS_MAX, ServerLimits};
+use crate::limits::{MESSAGE_ROWS_MAX, ServerLimits};
 use crate::shares::{FairQueue, Requester};
 use crate::subscription::Sessions;
 
@@ -175,10 +175,15 @@ impl CyclePlanner {
     }
 
     /// Selects the jobs of the next cycle, which is answered at `answer_epoch` or later. The cycle
-    /// has at most `rows_max` rows (or the general limit, if lower), or a single change.
-    pub(super) fn plan(&mut self, answer_epoch: u64, rows_max: usize, objects: u64) -> CyclePlan {
+    /// has at most `rows_max` rows (or the general limit, if lower), or a single change, and answers
+    /// queries up to this work.
+    pub(super) fn plan(
+        &mut self,
+        answer_epoch: u64,
+        rows_max: usize,
+        query_work_max: u64,
+    ) -> CyclePlan {
         let queries = self.spare.pop().unwrap_or_default();
-        let query_work_max = query_work_max(objects);
         let mut plan = CyclePlan { queries, query_work_max, ..CyclePlan::default() };
         self.plan_changes(&mut plan, rows_max.min(self.rows_max));
         self.plan_queries(&mut plan, answer_epoch);
@@ -250,10 +255,15 @@ impl CyclePlanner {
         }
     }
 
-    fn plan_queries(&mut self, plan: &mut CyclePlan, answer_epoch: u64) {
+    /// Takes the queries that have arrived into their queue.
+    pub(super) fn receive_queries(&mut self) {
         while let Ok(job) = self.receivers.queries.try_recv() {
             self.queries.push(job.client, known_work(&job), job);
         }
+    }
+
+    fn plan_queries(&mut self, plan: &mut CyclePlan, answer_epoch: u64) {
+        self.receive_queries();
         let now = Instant::now();
         // Clients far ahead in their share wait for the next cycle, so that they cannot use up
         // this cycle's work.
@@ -295,10 +305,4 @@ impl CyclePlanner {
 /// The work of queries that is known before the engine runs them.
 fn known_work(job: &QueryJob) -> u64 {
     QUERY_WORK * job.queries.len() as u64 + job.terms.rows_work
-}
-
-/// Work limit of a cycle's queries: one test of every object, within bounds.
-fn query_work_max(objects: u64) -> u64 {
-    let (least, most) = CYCLE_QUERY_WORK;
-    (objects + objects / 4).clamp(least, most)
 }

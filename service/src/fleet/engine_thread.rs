@@ -56,9 +56,9 @@ pub(super) struct CycleInFlight {
     /// Whether the cycle may set the clock back.
     rewinds: bool,
     started: Instant,
-    /// Rows and removals, for [`CyclePace`]; 0 beside changes of subscriptions, which may take
+    /// Rows and removals, for [`CyclePace`]; `None` beside changes of subscriptions, which may take
     /// longer.
-    paced_rows: usize,
+    paced_rows: Option<usize>,
 }
 
 /// See the file's head.
@@ -300,7 +300,8 @@ impl EngineThread {
         let rows_max = self.pace.rows_max();
         let rows_max = if is_bounded { EXPORT_CYCLE_ROWS.min(rows_max) } else { rows_max };
         let objects = self.engine.backend.objects();
-        let mut plan = self.planner.plan(answer_epoch, rows_max, objects);
+        let query_work_max = self.pace.query_work_max(objects);
+        let mut plan = self.planner.plan(answer_epoch, rows_max, query_work_max);
         let has_room = plan.requests.len() < CYCLE_REQUESTS_MAX;
         if cycle.is_none() && has_room && self.sets_clock_back(system_ms) {
             plan.requests.push(Request::Rewind);
@@ -315,7 +316,7 @@ impl EngineThread {
         if self.export.is_some() {
             self.changed_rows += rows;
         }
-        let paced_rows = if input.subscriptions.is_empty() { rows } else { 0 };
+        let paced_rows = input.subscriptions.is_empty().then_some(rows);
         let rewinds = input.rewinds();
         let (is_followed, has_sink) = (cycle.is_some(), self.engine.sink.is_some());
         let record = has_sink.then(|| record(&plan, epoch, &input, cycle.as_ref()));
@@ -422,7 +423,9 @@ impl EngineThread {
         let now = Instant::now();
         let time = now - started.max(self.settled);
         self.settled = now;
-        self.pace.learn(paced_rows, output.query_work.iter().sum(), time);
+        if let Some(rows) = paced_rows {
+            self.pace.learn(rows, output.query_work.iter().sum(), time);
+        }
         let memory_bytes = self.engine.backend.memory_bytes();
         let cycles_in_flight = self.in_flight.len() as u64;
         // Update the view before the replies: a client may query this cycle's epoch at once.

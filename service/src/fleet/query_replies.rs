@@ -41,6 +41,7 @@ impl CycleAnswers {
             self;
         let set = Arc::new(set);
         let is_alone = jobs.len() == 1;
+        planner.receive_queries();
         let mut first = 0;
         for PlannedQueries { client, count, mut terms } in jobs {
             let places = first..first + count;

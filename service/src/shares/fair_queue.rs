@@ -1,11 +1,13 @@
 //! A queue that serves tokens in turn, then the connections of a token, weighted by the work that
 //! they cause.
 //!
-//! Self-clocked fair queueing (Golestani: INFOCOM 1994), at both levels. Each token or connection
-//! has a virtual time, which its work advances; the one whose next job would end at the least time
-//! is served next, so that small jobs do not wait for large ones that came with them. One that was
-//! idle begins at the current time, so that it neither accumulates credit nor waits for more than
-//! one job of each other. The jobs of one connection stay in order.
+//! Weighted fair queueing with the virtual time of WF2Q+ (Bennett, Zhang: INFOCOM 1996), at both
+//! levels. Each token or connection has a virtual time, which its work advances; the one whose next
+//! job would end at the least time is served next. The current time advances by the work that is
+//! done, divided by the number of those that have jobs, and is never before the least of their
+//! times. One that was idle begins at the current time: it has no credit, and a small job waits only
+//! for the job that is being done, however many large ones came before. The jobs of one connection
+//! stay in order.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
@@ -97,9 +99,12 @@ struct Turns<K, Q> {
     waiting: HashMap<K, Waiting<Q>>,
     /// Keys with jobs: virtual time at the end of the first job, order of arrival, key.
     order: BTreeSet<(u64, u64, K)>,
-    /// The current virtual time: the greatest at the end of a job that was served, or of a key that
-    /// was forgotten.
+    /// Virtual times of the keys with jobs.
+    times: BTreeSet<(u64, K)>,
+    /// The current virtual time.
     now: u64,
+    /// Work that was done but has not advanced the current time yet.
+    done: u64,
     arrivals: u64,
 }
 
@@ -111,17 +116,25 @@ struct Waiting<Q> {
     arrival: u64,
 }
 
+/// Places of a key with jobs.
+#[derive(Clone, Copy, PartialEq)]
+struct Places<K> {
+    in_order: (u64, u64, K),
+    in_times: (u64, K),
+}
+
 impl<Q: Jobs> Waiting<Q> {
-    /// The place of its key in the order, if it has jobs.
-    fn place<K>(&self, key: K) -> Option<(u64, u64, K)> {
-        let work = self.jobs.front_work()?;
-        Some((self.time.saturating_add(work), self.arrival, key))
+    /// The places of its key in [`Turns::order`] and [`Turns::times`], if it has jobs.
+    fn places<K: Copy>(&self, key: K) -> Option<Places<K>> {
+        let end = self.time.saturating_add(self.jobs.front_work()?);
+        Some(Places { in_order: (end, self.arrival, key), in_times: (self.time, key) })
     }
 }
 
 impl<K, Q> Default for Turns<K, Q> {
     fn default() -> Self {
-        Self { waiting: HashMap::new(), order: BTreeSet::new(), now: 0, arrivals: 0 }
+        let (order, times) = (BTreeSet::new(), BTreeSet::new());
+        Self { waiting: HashMap::new(), order, times, now: 0, done: 0, arrivals: 0 }
     }
 }
 
@@ -131,14 +144,34 @@ impl<K: Key, Q: Jobs> Turns<K, Q> {
         let now = self.now;
         let idle = || Waiting { jobs: Q::default(), time: now, arrival: 0 };
         let waiting = self.waiting.entry(key).or_insert_with(idle);
-        let before = waiting.place(key);
+        let before = waiting.places(key);
         change(waiting);
-        let after = waiting.place(key);
-        if before != after {
-            if let Some(before) = &before {
-                self.order.remove(before);
-            }
-            self.order.extend(after);
+        let after = waiting.places(key);
+        if before == after {
+            return;
+        }
+        if let Some(Places { in_order, in_times }) = before {
+            self.order.remove(&in_order);
+            self.times.remove(&in_times);
+        }
+        if let Some(after) = after {
+            self.enter(after);
+        }
+    }
+
+    fn enter(&mut self, Places { in_order, in_times }: Places<K>) {
+        self.order.insert(in_order);
+        self.times.insert(in_times);
+    }
+
+    /// Advances the current time by work that `keys` keys shared.
+    fn advance(&mut self, work: u64, keys: usize) {
+        let keys = keys as u64;
+        self.done = self.done.saturating_add(work);
+        self.now = self.now.saturating_add(self.done / keys);
+        self.done %= keys;
+        if let Some((least, _)) = self.times.first() {
+            self.now = self.now.max(*least);
         }
     }
 
@@ -191,7 +224,7 @@ impl<K: Key, Q: Jobs> Jobs for Turns<K, Q> {
 
     fn pop(&mut self) -> Option<(u64, Requester, Q::Job)> {
         let (end, _, key) = *self.order.first()?;
-        self.now = self.now.max(end);
+        let keys = self.order.len();
         self.arrivals += 1;
         let arrival = self.arrivals;
         let mut popped = None;
@@ -199,6 +232,8 @@ impl<K: Key, Q: Jobs> Jobs for Turns<K, Q> {
             popped = waiting.jobs.pop();
             (waiting.time, waiting.arrival) = (end, arrival);
         });
+        let (work, ..) = popped.as_ref()?;
+        self.advance(*work, keys);
         popped
     }
 
@@ -211,20 +246,25 @@ impl<K: Key, Q: Jobs> Jobs for Turns<K, Q> {
     }
 
     fn charge(&mut self, client: Requester, work: u64) {
-        let now = self.now;
+        let (now, mut has_jobs) = (self.now, false);
         self.update(K::of(client), |waiting| {
+            has_jobs = waiting.jobs.front().is_some();
             waiting.jobs.charge(client, work);
             waiting.time = waiting.time.max(now).saturating_add(work);
         });
+        self.advance(work, self.order.len() + usize::from(!has_jobs));
     }
 
     fn retain(&mut self, is_wanted: &mut impl FnMut(&Q::Job) -> bool) -> usize {
         let mut dropped = 0;
         self.order.clear();
+        self.times.clear();
+        let mut places = Vec::with_capacity(self.waiting.len());
         for (key, waiting) in &mut self.waiting {
             dropped += waiting.jobs.retain(is_wanted);
-            self.order.extend(waiting.place(*key));
+            places.extend(waiting.places(*key));
         }
+        places.into_iter().for_each(|places| self.enter(places));
         dropped
     }
 }
@@ -276,7 +316,9 @@ impl<J> FairQueue<J> {
         self.pop_if(|_| true)
     }
 
-    /// Adds work of a client that became known only after the job was taken.
+    /// Adds work of a client that became known only after the job was taken. Jobs that came
+    /// meanwhile are added before: the work of a client that was alone delays none of its later
+    /// jobs.
     pub(crate) fn charge(&mut self, client: Requester, work: u64) {
         self.parties.charge(client, work);
     }
@@ -289,6 +331,8 @@ impl<J> FairQueue<J> {
 
 #[cfg(test)]
 mod tests {
+    use shoal_testkit::Random;
+
     use super::*;
 
     /// Clients and jobs in the order of service.
@@ -310,18 +354,46 @@ mod tests {
 
     #[test]
     fn small_jobs_pass_large_ones_but_not_for_ever() {
-        let mut queue = FairQueue::default();
+        let mut queue = FairQueue::<u32>::default();
         for port in 0..10 {
             queue.push(Requester::at(port), 1_000, port.into());
         }
-        queue.push(Requester::at(20), 5, 20);
-        assert_eq!(queue.pop(), Some((Requester::at(20), 20)));
-        // Clients that come one after another with small jobs.
+        // Also after large jobs were done that waited together with others.
+        for small in 20..23 {
+            queue.push(Requester::at(small), 5, small.into());
+            assert_eq!(queue.pop(), Some((Requester::at(small), small.into())));
+            assert!(queue.pop().is_some_and(|(_, job)| job < 10));
+        }
+        // Clients that come one after another with small jobs: together they have the share of one.
         let mut is_small = |port: u16| {
             queue.push(Requester::at(port), 100, port.into());
             queue.pop().is_some_and(|(_, job)| job == u32::from(port))
         };
-        assert_eq!((100..200).take_while(|port| is_small(*port)).count(), 9);
+        let small = (100..500).take_while(|port| is_small(*port)).count();
+        assert!((40..56).contains(&small), "{small}: seven jobs of 1,000 wait");
+    }
+
+    #[test]
+    fn clients_that_always_have_jobs_get_the_same_work() {
+        let mut random = Random::new(31);
+        let (clients, most) = (7_u16, 1_000_u64);
+        let (mut queue, mut done) = (FairQueue::default(), vec![0_u64; usize::from(clients)]);
+        for client in 0..clients {
+            (0..3).for_each(|_| queue.push(Requester::at(client), 1, 1));
+        }
+        for _ in 0..10_000 {
+            let (client, work) = queue.pop().unwrap();
+            let number = (0..clients).find(|number| Requester::at(*number) == client).unwrap();
+            done[usize::from(number)] += work;
+            // Part of the work is known in advance, the rest is charged; clients differ in size.
+            let work = 1 + random.below(most >> number);
+            let known = random.below(work + 1);
+            queue.push(client, known, work);
+            queue.charge(client, work - known);
+            let (least, greatest) = (done.iter().min().unwrap(), done.iter().max().unwrap());
+            assert!(greatest - least <= 8 * most, "{done:?}");
+        }
+        assert!(done.iter().all(|done| *done > 10 * most), "{done:?}");
     }
 
     #[test]
@@ -373,10 +445,10 @@ mod tests {
         let order: Vec<u32> = served(&mut queue).into_iter().map(|(_, job)| job).collect();
         assert_eq!(order, [0, 30, 10, 31, 20, 32, 1, 11]);
         // The work of a connection is charged to its token, and to the connection itself.
-        queue.charge(Requester::of_token(7, 1), 1_000);
         queue.push(Requester::of_token(7, 1), 1, 1);
         queue.push(Requester::of_token(7, 2), 1, 2);
         queue.push(Requester::of_token(8, 4), 1, 3);
+        queue.charge(Requester::of_token(7, 1), 1_000);
         let order: Vec<u32> = served(&mut queue).into_iter().map(|(_, job)| job).collect();
         assert_eq!(order, [3, 2, 1]);
     }
