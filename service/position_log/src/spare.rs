@@ -13,6 +13,9 @@ use crate::limits::WRITE_BYTES;
 use crate::segment::LogFile;
 use crate::storage::{Storage, StorageFile};
 
+/// Bytes that are written before a job asks whether its spare is still wanted.
+const STEP_BYTES: u64 = 8 * WRITE_BYTES as u64;
+
 /// A file that is ready to become a segment.
 #[derive(Debug)]
 pub struct Spare {
@@ -37,10 +40,19 @@ impl SpareJob {
     /// [`LogError::Space`] if the disk has no space for it and the reserve; the incomplete file
     /// is removed and the log is unaffected. [`LogError::Storage`].
     pub fn run(self) -> Result<Spare, LogError> {
+        self.run_while(|| true)
+    }
+
+    /// Like [`SpareJob::run`], until the spare is no longer wanted.
+    ///
+    /// # Errors
+    /// Those of [`SpareJob::run`]; [`LogError::Storage`] if the spare is not wanted: then there is
+    /// no file.
+    pub fn run_while(self, is_wanted: impl Fn() -> bool) -> Result<Spare, LogError> {
         let path = LogFile::New(self.number).path(&self.folder);
         let display = self.storage.display(&path);
         let made = with_space(&*self.storage, display, self.bytes, self.reserve_bytes, || {
-            self.make(&path)
+            self.make(&path, is_wanted)
         });
         if made.is_err() {
             // Errors are ignored: the next writer removes the file.
@@ -49,9 +61,17 @@ impl SpareJob {
         made.map(|()| Spare { number: self.number, bytes: self.bytes })
     }
 
-    fn make(&self, path: &str) -> io::Result<()> {
+    fn make(&self, path: &str, is_wanted: impl Fn() -> bool) -> io::Result<()> {
         let file = self.storage.create(path)?;
-        write_zeros(&*file, 0, self.bytes)?;
+        let mut at = 0;
+        while at < self.bytes {
+            if !is_wanted() {
+                return Err(io::Error::from(io::ErrorKind::Interrupted));
+            }
+            let end = self.bytes.min(at + STEP_BYTES);
+            write_zeros(&*file, at, end)?;
+            at = end;
+        }
         file.sync_data()?;
         self.storage.rename(path, &LogFile::Spare(self.number).path(&self.folder))?;
         self.storage.sync_dir(&self.folder)

@@ -47,9 +47,16 @@ pub(super) struct DiskThread {
     pub(super) put_off: Option<u64>,
     /// False once preparing a segment has failed. The writer then creates segments itself.
     pub(super) prepares: bool,
-    /// A segment that another thread prepares.
-    pub(super) preparing: Option<Receiver<Result<Spare, LogError>>>,
+    pub(super) preparing: Option<Preparing>,
     pub(super) retiring: Option<Retiring>,
+}
+
+/// The preparation of a segment on another thread.
+pub(super) struct Preparing {
+    spare: Receiver<Result<Spare, LogError>>,
+    /// The thread stops when this is dropped.
+    wanted: Arc<()>,
+    thread: JoinHandle<()>,
 }
 
 /// The retirement of segments on another thread, one segment after the other.
@@ -62,9 +69,13 @@ impl DiskThread {
     /// Runs until the last group; then ends the log in order.
     pub(super) fn run(mut self) {
         let written = self.write_all();
+        // No file changes after this thread has ended: the folder may be deleted then.
+        if let Some(Preparing { wanted, thread, .. }) = self.preparing.take() {
+            drop(wanted);
+            let _ = thread.join();
+        }
         if let Some(Retiring { retired, thread }) = self.retiring.take() {
-            // The thread ends after its current segment, so that no file changes after this thread
-            // has ended.
+            // The thread ends after its current segment.
             drop(retired);
             let _ = thread.join();
         }
@@ -160,18 +171,18 @@ impl DiskThread {
             return;
         }
         if let Some(job) = self.writer.spare_job() {
-            let (sender, receiver) = bounded(1);
-            let name = format!("spare-{}", self.fleet);
-            let work = move || drop(sender.send(job.run()));
+            let (sender, spare) = bounded(1);
+            let wanted = Arc::new(());
+            let is_wanted = Arc::downgrade(&wanted);
+            let work = move || drop(sender.send(job.run_while(|| is_wanted.strong_count() > 0)));
             // Without a thread the writer prepares the segment itself.
-            if thread::Builder::new().name(name).spawn(work).is_ok() {
-                self.preparing = Some(receiver);
-            }
+            let thread = thread::Builder::new().name(format!("spare-{}", self.fleet)).spawn(work);
+            self.preparing = thread.ok().map(|thread| Preparing { spare, wanted, thread });
         }
     }
 
     fn take_spare(&mut self) {
-        let prepared = self.preparing.as_ref().and_then(|receiver| receiver.try_recv().ok());
+        let prepared = self.preparing.as_ref().and_then(|it| it.spare.try_recv().ok());
         let Some(spare) = prepared else { return };
         self.preparing = None;
         match spare {

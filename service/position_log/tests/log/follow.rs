@@ -1,5 +1,6 @@
 //! Reads a log while a writer is active, as a follower does; and groups larger than a segment.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use shoal_position_log::{
@@ -126,6 +127,21 @@ fn a_group_larger_than_a_segment_gets_its_own() {
     // Only segments of the usual size are recycled.
     log.retire(u64::MAX, &Retention::default(), 0).unwrap();
     assert!(log.bytes() <= 32 << 10);
+}
+
+#[test]
+fn a_segment_that_is_no_longer_wanted_leaves_no_file() {
+    let storage: Arc<dyn Storage> = Arc::new(SimulatedDisk::new(1));
+    create_log(&*storage, LOG).unwrap();
+    let mut log = open(&storage, options(64 << 20), 0).unwrap();
+    let before = storage.list(LOG).unwrap();
+    let asked = Cell::new(0);
+    let job = log.spare_job().unwrap();
+    let stopped = job.run_while(|| asked.replace(1) == 1).unwrap_err();
+    assert!(stopped.to_string().contains("prepare"), "{stopped}");
+    assert_eq!(storage.list(LOG).unwrap(), before);
+    log.spare_job().unwrap().run().unwrap();
+    assert_eq!(storage.list(LOG).unwrap().len(), before.len() + 1);
 }
 
 #[test]
