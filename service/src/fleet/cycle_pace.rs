@@ -20,11 +20,13 @@ pub(super) struct CyclePace {
 }
 
 impl CyclePace {
-    /// Rows that are expected to take [`CYCLE_TIME_MS`], at least [`CYCLE_PACE_ROWS_MIN`].
-    pub(super) fn rows_max(self) -> usize {
+    /// Rows that are expected to take [`CYCLE_TIME_MS`], at least [`CYCLE_PACE_ROWS_MIN`]; twice as
+    /// many if there are sessions, because a cycle costs a message for each of them.
+    pub(super) fn rows_max(self, has_sessions: bool) -> usize {
         // A quotient beyond the range of integers becomes the largest one.
         let rows = CYCLE_TIME_MS as f64 * 1e6 / self.row_ns;
-        (rows as usize).max(CYCLE_PACE_ROWS_MIN)
+        let rows_max = (rows as usize).max(CYCLE_PACE_ROWS_MIN);
+        if has_sessions { rows_max.saturating_mul(2) } else { rows_max }
     }
 
     /// The limit of the work of queries: a test of each of the fleet's objects within
@@ -72,26 +74,26 @@ mod tests {
     fn rows_follow_the_time_of_rows_alone() {
         let ms = Duration::from_millis;
         let mut pace = CyclePace::default();
-        assert_eq!(pace.rows_max(), usize::MAX);
+        assert_eq!(pace.rows_max(false), usize::MAX);
         // Says nothing: few rows, or many queries beside them.
         pace.learn(CYCLE_PACE_ROWS_MIN / 2 - 1, 0, ms(900));
         pace.learn(100_000, 100_001, ms(900));
-        assert_eq!(pace.rows_max(), usize::MAX);
+        assert_eq!(pace.rows_max(false), usize::MAX);
         pace.learn(100_000, 50, ms(CYCLE_TIME_MS));
-        assert_eq!(pace.rows_max(), 100_000);
+        assert_eq!([false, true].map(|sessions| pace.rows_max(sessions)), [100_000, 200_000]);
         for _ in 0..40 {
             pace.learn(100_000, 0, ms(CYCLE_TIME_MS / 2));
         }
-        assert!((199_000..=200_000).contains(&pace.rows_max()), "{}", pace.rows_max());
+        assert!((199_000..=200_000).contains(&pace.rows_max(false)), "{}", pace.rows_max(false));
         for _ in 0..40 {
             pace.learn(100_000, 0, ms(1_000));
         }
-        assert_eq!(pace.rows_max(), CYCLE_PACE_ROWS_MIN);
+        assert_eq!(pace.rows_max(false), CYCLE_PACE_ROWS_MIN);
         // Cycles of messages that do not fill the least number lead back.
         for _ in 0..40 {
             pace.learn(CYCLE_PACE_ROWS_MIN - 1_000, 0, ms(1));
         }
-        assert!(pace.rows_max() > 5 * CYCLE_PACE_ROWS_MIN, "{}", pace.rows_max());
+        assert!(pace.rows_max(false) > 5 * CYCLE_PACE_ROWS_MIN, "{}", pace.rows_max(false));
     }
 
     #[test]

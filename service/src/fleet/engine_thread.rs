@@ -297,7 +297,7 @@ impl EngineThread {
         // A follower's queries have waited for their epoch before they were queued.
         let answer_epoch = if self.follows { u64::MAX } else { answer_epoch };
         let is_bounded = self.export.is_some() && self.engine.backend.answer_lag() == 0;
-        let rows_max = self.pace.rows_max();
+        let rows_max = self.pace.rows_max(!self.shared.sessions.is_empty());
         let rows_max = if is_bounded { EXPORT_CYCLE_ROWS.min(rows_max) } else { rows_max };
         let objects = self.engine.backend.objects();
         let query_work_max = self.pace.query_work_max(objects);

@@ -131,7 +131,7 @@ struct Sent {
 /// Waits for the quota of the queries of a message, then for their room.
 ///
 /// # Errors
-/// [`ServiceError::Limit`] for too many queries; [`ServiceError::ShuttingDown`].
+/// [`ServiceError::Limit`] for too many queries; those of [`ServiceContext::reserve_work`].
 async fn reserve(
     context: &ServiceContext,
     call: &Call,
@@ -183,7 +183,11 @@ async fn answer(
 fn work(sent: &BatchQuery) -> usize {
     match &sent.kind {
         Some(Kind::Range(sent)) => region::work(sent),
-        Some(Kind::Get(_) | Kind::Nearest(_)) | None => region::REGION_WORK,
+        // An id takes as much memory as a third of a vertex, a name as two.
+        Some(Kind::Get(sent)) => {
+            region::REGION_WORK + sent.objects.len() / 3 + 2 * sent.names.len()
+        }
+        Some(Kind::Nearest(_)) | None => region::REGION_WORK,
     }
 }
 

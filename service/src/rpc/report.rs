@@ -9,6 +9,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
+use tokio::task::yield_now;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::ack_log::{AckLog, AckStream};
@@ -19,6 +20,7 @@ use super::large_message::LargeMessage;
 use super::service_context::ServiceContext;
 use crate::access::Call;
 use crate::error::ServiceError;
+use crate::limits::READ_TURN_BYTES;
 
 /// A message that was queued, or the error for which it was refused.
 type Read = Result<PendingReport, ServiceError>;
@@ -81,7 +83,13 @@ async fn read(
     (mut messages, large): (Streaming<Bytes>, LargeMessage),
     sender: mpsc::Sender<Read>,
 ) -> Result<Result<(), Status>, ServiceError> {
+    let mut turn_bytes = 0;
     loop {
+        // Messages that have arrived are read without a wait between them.
+        if turn_bytes >= READ_TURN_BYTES {
+            yield_now().await;
+            turn_bytes = 0;
+        }
         let message = tokio::select! {
             biased;
             error = end.reached(&mut intake) => return Ok(Err(error.into())),
@@ -92,6 +100,7 @@ async fn read(
             Ok(None) => return Ok(Ok(())),
             Err(status) => return Ok(Err(status)),
         };
+        turn_bytes += bytes.len();
         let read = match intake.parse(bytes).await {
             Ok(report) => {
                 let permit = tokio::select! {

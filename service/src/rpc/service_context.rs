@@ -16,9 +16,11 @@ use crate::cycle::{FleetName, FleetSpec};
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, Registry};
 use crate::follower::Replication;
-use crate::limits::{BUSY_RETRY_MS, HISTORY_ANSWER_SHARE, QUERY_VERTICES_MAX, ServerLimits};
+use crate::limits::{
+    BUSY_RETRY_MS, HISTORY_ANSWER_SHARE, QUERY_VERTICES_MAX, ServerLimits, WAITING_VERTICES_MAX,
+};
 use crate::metrics::Metrics;
-use crate::shares::{FairPlaces, FairWorkers, PlacesPermit, Requester};
+use crate::shares::{FairPlaces, FairWorkers, NoPlaces, PlacesPermit, Requester};
 use crate::subscription::SessionHandle;
 
 /// See the module documentation.
@@ -34,6 +36,8 @@ pub struct ServiceContext {
     streams: FairPlaces,
     /// Limits the memory of queries and regions in progress, counted as vertices of polygons.
     vertices: FairPlaces,
+    /// The same for those that were decoded and wait.
+    waiting_vertices: FairPlaces,
     /// Limits memory and reads of the streams to followers.
     pub(super) follow_budget: FollowBudget,
     /// Workers for long computations.
@@ -76,6 +80,7 @@ impl ServiceContext {
         let streams = FairPlaces::new(limits.streams_max);
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let vertices = FairPlaces::new(QUERY_VERTICES_MAX);
+        let waiting_vertices = FairPlaces::new(WAITING_VERTICES_MAX);
         let workers = FairWorkers::start("worker", cores)?;
         let history_workers = FairWorkers::start("past", cores)?;
         let follow_budget = FollowBudget::new(limits.follower_bytes_max);
@@ -88,6 +93,7 @@ impl ServiceContext {
             metrics,
             streams,
             vertices,
+            waiting_vertices,
             follow_budget,
             workers,
             history_workers,
@@ -250,14 +256,21 @@ impl ServiceContext {
     /// Waits until queries or regions with this [work](super::region::work) may be converted.
     ///
     /// # Errors
-    /// [`ServiceError::ShuttingDown`].
+    /// [`ServiceError::Busy`] if too many wait; [`ServiceError::ShuttingDown`].
     pub(super) async fn reserve_work(
         &self,
         client: Requester,
         work: usize,
     ) -> Result<PlacesPermit, ServiceError> {
-        let reserved = self.vertices.reserve(client, work).await;
-        reserved.map_err(|_| ServiceError::ShuttingDown)
+        let reserved = self.vertices.reserve_within(&self.waiting_vertices, client, work).await;
+        reserved.map_err(|error| match error {
+            NoPlaces::Closed => ServiceError::ShuttingDown,
+            NoPlaces::Full => self.count(ServiceError::Busy {
+                what: "the vertices of queries and regions that wait",
+                limit: WAITING_VERTICES_MAX as u64,
+                retry_ms: BUSY_RETRY_MS,
+            }),
+        })
     }
 
     /// Counts a long-lived stream as open until the result is dropped.

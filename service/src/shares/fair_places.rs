@@ -146,6 +146,22 @@ impl FairPlaces {
         (&mut place.granted).await.map_err(|_| NoPlaces::Closed)
     }
 
+    /// Like [`Self::reserve`]; the client waits only if it gets as many places of `room`, which
+    /// limits what waits.
+    pub(crate) async fn reserve_within(
+        &self,
+        room: &Self,
+        client: Requester,
+        places: usize,
+    ) -> Result<PlacesPermit, NoPlaces> {
+        match self.try_reserve(client, places) {
+            Err(NoPlaces::Full) => {}
+            done => return done,
+        }
+        let _waits = room.try_reserve(client, places)?;
+        self.reserve(client, places).await
+    }
+
     /// Fails all waiting and all later requests.
     pub(crate) fn close(&self) {
         let mut state = self.0.lock();
@@ -467,6 +483,30 @@ mod tests {
         drop(held);
         assert!(second.as_mut().poll(&mut context).is_pending());
         assert!(other.as_mut().poll(&mut context).is_ready());
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_limited_by_room_of_its_own() {
+        let (places, room) = (FairPlaces::new(80), FairPlaces::new(40));
+        let (one, two, three) = (Requester::at(1), Requester::at(2), Requester::at(3));
+        let held = [one, two].map(|client| places.try_reserve(client, 30).unwrap());
+        let within = |client, count| {
+            let (places, room) = (places.clone(), room.clone());
+            async move { places.reserve_within(&room, client, count).await }
+        };
+        let waits = tokio::spawn(within(one, 14));
+        tokio::task::yield_now().await;
+        assert_eq!(room.held(), 14);
+        // The party that waits has its share of the room; the other finds some.
+        assert_eq!(within(one, 14).await.unwrap_err(), NoPlaces::Full);
+        let other = tokio::spawn(within(two, 14));
+        tokio::task::yield_now().await;
+        assert_eq!(room.held(), 28);
+        // What need not wait needs no room.
+        assert!(within(three, 5).await.is_ok());
+        drop(held);
+        assert!(waits.await.unwrap().is_ok() && other.await.unwrap().is_ok());
+        assert_eq!((room.held(), places.held()), (0, 0));
     }
 
     #[test]
