@@ -34,7 +34,7 @@ pub struct CycleInput {
     pub requests: Arc<Vec<Request>>,
     /// Queries; at most [`crate::limits::CYCLE_QUERIES_MAX`].
     pub queries: Vec<Query>,
-    /// Work limit of the queries, in positions tested against a rectangle; `None` is no limit. A
+    /// Work limit of the queries, equivalent to positions tested against a rectangle; `None` is no limit. A
     /// backend may leave queries unanswered beyond it, see [`CycleOutput::unfinished`].
     pub query_work_max: Option<u64>,
     /// End indices of the groups of queries, ascending. Each group has an equal share of
@@ -223,8 +223,8 @@ pub struct CycleOutput {
     /// Indices of the queries left unanswered because [`CycleInput::query_work_max`] was used up,
     /// ascending. Their entries in `answers` are empty.
     pub unfinished: Vec<u32>,
-    /// The work of each query, unfinished ones included, in positions tested against a rectangle;
-    /// empty without a work limit.
+    /// The work of each query, unfinished ones included, in units of
+    /// [`CycleInput::query_work_max`]; empty without a work limit.
     pub query_work: Vec<u64>,
     /// The queries as submitted, returned so that the caller can reuse or free their memory outside
     /// the cycle.

@@ -46,8 +46,8 @@ impl SpareJob {
     /// Like [`SpareJob::run`], until the spare is no longer wanted.
     ///
     /// # Errors
-    /// Those of [`SpareJob::run`]; [`LogError::Storage`] if the spare is not wanted: then there is
-    /// no file.
+    /// Those of [`SpareJob::run`]; [`LogError::Storage`] if the spare is not wanted before its
+    /// content is synced: then its file is removed.
     pub fn run_while(self, is_wanted: impl Fn() -> bool) -> Result<Spare, LogError> {
         let path = LogFile::New(self.number).path(&self.folder);
         let display = self.storage.display(&path);
@@ -63,15 +63,17 @@ impl SpareJob {
 
     fn make(&self, path: &str, is_wanted: impl Fn() -> bool) -> io::Result<()> {
         let file = self.storage.create(path)?;
+        let unless_stopped = || {
+            if is_wanted() { Ok(()) } else { Err(io::Error::from(io::ErrorKind::Interrupted)) }
+        };
         let mut at = 0;
         while at < self.bytes {
-            if !is_wanted() {
-                return Err(io::Error::from(io::ErrorKind::Interrupted));
-            }
+            unless_stopped()?;
             let end = self.bytes.min(at + STEP_BYTES);
             write_zeros(&*file, at, end)?;
             at = end;
         }
+        unless_stopped()?;
         file.sync_data()?;
         self.storage.rename(path, &LogFile::Spare(self.number).path(&self.folder))?;
         self.storage.sync_dir(&self.folder)

@@ -4,11 +4,15 @@
 //! row, so under load the rows of a cycle follow the time that rows have taken lately. The work of
 //! queries is an estimate, so it follows the time that it has taken, too.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::limits::{
     CYCLE_PACE_ROWS_MIN, CYCLE_PACE_WORK_MIN, CYCLE_QUERY_TIME_MS, CYCLE_QUERY_WORK, CYCLE_TIME_MS,
 };
+
+/// The time of queries is forgotten by half in this time.
+const QUERY_MEMORY_SECONDS: f64 = 10.0;
+const WORK_MIN: f64 = CYCLE_PACE_WORK_MIN as f64;
 
 /// See the file's head.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +21,8 @@ pub(super) struct CyclePace {
     row_ns: f64,
     /// The same for a unit of work of queries.
     work_ns: f64,
+    /// When it last learned.
+    learned: Option<Instant>,
 }
 
 impl CyclePace {
@@ -40,8 +46,12 @@ impl CyclePace {
         (work as u64).clamp(CYCLE_PACE_WORK_MIN, work_max)
     }
 
-    /// Learns from a cycle that had this many rows and did this work for queries.
-    pub(super) fn learn(&mut self, rows: usize, query_work: u64, time: Duration) {
+    /// Learns from a cycle that had this many rows, did this work for queries and ends now.
+    pub(super) fn learn(&mut self, rows: usize, query_work: u64, time: Duration, now: Instant) {
+        // Queries that need more than the limit do no work in cycles, which then say nothing: the
+        // limit rises with time.
+        let since = self.learned.replace(now).map_or(Duration::ZERO, |last| now - last);
+        self.work_ns *= (-since.as_secs_f64() / QUERY_MEMORY_SECONDS).exp2();
         let time_ns = time.as_nanos() as f64;
         // Much work of queries says little about the cost of a row, and the reverse. Messages stay
         // whole, so a cycle may have half of its rows. It must count all the same, or the least
@@ -51,10 +61,17 @@ impl CyclePace {
                 average(&mut self.row_ns, time_ns / rows as f64);
             }
         } else if query_work >= CYCLE_PACE_WORK_MIN / 2 {
-            let queries_ns = (time_ns - rows as f64 * self.row_ns).max(0.0);
-            let work_ns = queries_ns / query_work as f64;
-            // A short cycle may have spent its time on anything: it is no reason to limit work.
-            if queries_ns > CYCLE_QUERY_TIME_MS as f64 * 1e6 || work_ns < self.work_ns {
+            let rows_ns = rows as f64 * self.row_ns;
+            let target_ns = CYCLE_QUERY_TIME_MS as f64 * 1e6;
+            let queries_ns = (time_ns - rows_ns).max(0.0);
+            // No more than what leads to the least limit, which one slow cycle may not keep.
+            let work_ns = (queries_ns / query_work as f64).min(target_ns / WORK_MIN);
+            // A short cycle may have spent its time on anything, and one with rows on these: it is
+            // no reason to limit work.
+            let has_few_rows = rows as u64 * 64 <= query_work;
+            let knows_rows = rows_ns > 0.0 && rows_ns < time_ns / 2.0;
+            let is_slow = queries_ns > target_ns && (has_few_rows || knows_rows);
+            if is_slow || work_ns < self.work_ns {
                 average(&mut self.work_ns, work_ns);
             }
         }
@@ -72,51 +89,63 @@ mod tests {
 
     #[test]
     fn rows_follow_the_time_of_rows_alone() {
-        let ms = Duration::from_millis;
+        let (ms, at) = (Duration::from_millis, Instant::now());
         let mut pace = CyclePace::default();
         assert_eq!(pace.rows_max(false), usize::MAX);
         // Says nothing: few rows, or many queries beside them.
-        pace.learn(CYCLE_PACE_ROWS_MIN / 2 - 1, 0, ms(900));
-        pace.learn(100_000, 100_001, ms(900));
+        pace.learn(CYCLE_PACE_ROWS_MIN / 2 - 1, 0, ms(900), at);
+        pace.learn(100_000, 100_001, ms(900), at);
         assert_eq!(pace.rows_max(false), usize::MAX);
-        pace.learn(100_000, 50, ms(CYCLE_TIME_MS));
+        pace.learn(100_000, 50, ms(CYCLE_TIME_MS), at);
         assert_eq!([false, true].map(|sessions| pace.rows_max(sessions)), [100_000, 200_000]);
         for _ in 0..40 {
-            pace.learn(100_000, 0, ms(CYCLE_TIME_MS / 2));
+            pace.learn(100_000, 0, ms(CYCLE_TIME_MS / 2), at);
         }
         assert!((199_000..=200_000).contains(&pace.rows_max(false)), "{}", pace.rows_max(false));
         for _ in 0..40 {
-            pace.learn(100_000, 0, ms(1_000));
+            pace.learn(100_000, 0, ms(1_000), at);
         }
         assert_eq!(pace.rows_max(false), CYCLE_PACE_ROWS_MIN);
         // Cycles of messages that do not fill the least number lead back.
         for _ in 0..40 {
-            pace.learn(CYCLE_PACE_ROWS_MIN - 1_000, 0, ms(1));
+            pace.learn(CYCLE_PACE_ROWS_MIN - 1_000, 0, ms(1), at);
         }
         assert!(pace.rows_max(false) > 5 * CYCLE_PACE_ROWS_MIN, "{}", pace.rows_max(false));
     }
 
     #[test]
     fn the_work_of_queries_follows_its_time_if_that_is_long() {
-        let ms = Duration::from_millis;
+        let (ms, at) = (Duration::from_millis, Instant::now());
         let (least, most) = CYCLE_QUERY_WORK;
         let mut pace = CyclePace::default();
         let of = [0, 8 << 20, 1 << 40].map(|objects| pace.query_work_max(objects));
         assert_eq!(of, [least, 10 << 20, most]);
         // Says nothing: little work, little time.
-        pace.learn(0, CYCLE_PACE_WORK_MIN / 2 - 1, ms(900));
-        pace.learn(0, CYCLE_PACE_WORK_MIN, ms(CYCLE_QUERY_TIME_MS));
+        pace.learn(0, CYCLE_PACE_WORK_MIN / 2 - 1, ms(900), at);
+        pace.learn(0, CYCLE_PACE_WORK_MIN, ms(CYCLE_QUERY_TIME_MS), at);
         assert_eq!(pace.query_work_max(0), least);
         // The rows of the cycle took a part of its time.
-        pace.learn(100_000, 0, ms(4));
-        pace.learn(100_000, 2 << 20, ms(4 + 2 * CYCLE_QUERY_TIME_MS));
+        pace.learn(100_000, 0, ms(4), at);
+        pace.learn(100_000, 2 << 20, ms(4 + 2 * CYCLE_QUERY_TIME_MS), at);
         assert!((1_u64 << 20).abs_diff(pace.query_work_max(0)) <= 1, "{}", pace.query_work_max(0));
         for _ in 0..40 {
-            pace.learn(0, 1 << 20, ms(900));
+            pace.learn(0, 1 << 20, ms(900), at);
         }
-        assert_eq!(pace.query_work_max(1 << 40), CYCLE_PACE_WORK_MIN);
+        assert!(pace.query_work_max(1 << 40) - CYCLE_PACE_WORK_MIN < 16);
+        // Half of it is forgotten in ten seconds, if the cycles say nothing.
+        let mut idle = pace;
+        idle.learn(0, 0, ms(1), at + Duration::from_secs(10));
+        assert!((1_u64 << 20).abs_diff(idle.query_work_max(0)) <= 1 << 10);
+        // One slow cycle is enough, but does not last.
+        let mut hit = CyclePace::default();
+        hit.learn(0, CYCLE_PACE_WORK_MIN, ms(9_000), at);
+        assert!(hit.query_work_max(0) - CYCLE_PACE_WORK_MIN < 16);
+        // Rows whose cost is not known yet may be what took the time.
+        let mut unknown = CyclePace::default();
+        unknown.learn(10_000, CYCLE_PACE_WORK_MIN, ms(900), at);
+        assert_eq!(unknown.query_work_max(0), least);
         for _ in 0..40 {
-            pace.learn(0, CYCLE_PACE_WORK_MIN, ms(CYCLE_QUERY_TIME_MS / 4));
+            pace.learn(0, CYCLE_PACE_WORK_MIN, ms(CYCLE_QUERY_TIME_MS / 4), at);
         }
         let work_max = pace.query_work_max(0);
         assert!((2_u64 << 20).abs_diff(work_max) < 8 << 10, "{work_max}");

@@ -291,14 +291,17 @@ impl CyclePlanner {
         }
     }
 
-    /// Charges a client for the work of its queries.
-    pub(super) fn charge(&mut self, client: Requester, work: u64) {
-        self.queries.charge(client, work);
+    /// Charges a client for the work of its queries in a cycle with this number of other jobs.
+    pub(super) fn charge(&mut self, client: Requester, work: u64, beside: usize) {
+        self.queries.charge(client, work, beside);
     }
 
-    /// Puts off queries to a later cycle.
-    pub(super) fn put_off(&mut self, job: QueryJob) {
-        self.queries.push_front(job.client, known_work(&job), job);
+    /// Puts off queries, in their order, to a later cycle. Their known work was counted when they
+    /// were taken.
+    pub(super) fn put_off(&mut self, jobs: Vec<QueryJob>) {
+        for job in jobs.into_iter().rev() {
+            self.queries.push_front(job.client, 0, job);
+        }
     }
 }
 

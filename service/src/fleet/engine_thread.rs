@@ -424,7 +424,7 @@ impl EngineThread {
         let time = now - started.max(self.settled);
         self.settled = now;
         if let Some(rows) = paced_rows {
-            self.pace.learn(rows, output.query_work.iter().sum(), time);
+            self.pace.learn(rows, output.query_work.iter().sum(), time, now);
         }
         let memory_bytes = self.engine.backend.memory_bytes();
         let cycles_in_flight = self.in_flight.len() as u64;

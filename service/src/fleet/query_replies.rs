@@ -40,14 +40,15 @@ impl CycleAnswers {
         let Self { set, unanswered, unfinished, work, work_max, queries, at, staleness_epochs } =
             self;
         let set = Arc::new(set);
-        let is_alone = jobs.len() == 1;
+        let (is_alone, beside) = (jobs.len() == 1, jobs.len().saturating_sub(1));
+        let mut put_off = Vec::new();
         planner.receive_queries();
         let mut first = 0;
         for PlannedQueries { client, count, mut terms } in jobs {
             let places = first..first + count;
             first = places.end;
             let work: u64 = work.get(places.clone()).map_or(0, |work| work.iter().sum());
-            planner.charge(client, work);
+            planner.charge(client, work, beside);
             let next = unfinished.partition_point(|query| (*query as usize) < places.start);
             let is_unfinished =
                 unfinished.get(next).is_some_and(|query| (*query as usize) < places.end);
@@ -67,10 +68,11 @@ impl CycleAnswers {
                     long_queries.add(job);
                 } else {
                     metrics.query_requests_put_off.inc();
-                    planner.put_off(job);
+                    put_off.push(job);
                 }
             }
         }
+        planner.put_off(put_off);
         planner.reuse(queries);
     }
 }

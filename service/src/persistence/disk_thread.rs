@@ -69,6 +69,11 @@ impl DiskThread {
     /// Runs until the last group; then ends the log in order.
     pub(super) fn run(mut self) {
         let written = self.write_all();
+        if let Err(error) = &written {
+            error!(fleet = %self.fleet, %error, "the log failed; the fleet takes no more reports");
+            self.log.fail(&error.to_string());
+            self.wake();
+        }
         // No file changes after this thread has ended: the folder may be deleted then.
         if let Some(Preparing { wanted, thread, .. }) = self.preparing.take() {
             drop(wanted);
@@ -79,10 +84,7 @@ impl DiskThread {
             drop(retired);
             let _ = thread.join();
         }
-        if let Err(error) = written {
-            error!(fleet = %self.fleet, %error, "the log failed; the fleet takes no more reports");
-            self.log.fail(&error.to_string());
-            self.wake();
+        if written.is_err() {
             return;
         }
         let fleet = self.fleet;

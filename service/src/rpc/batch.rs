@@ -10,8 +10,7 @@ use bytes::Bytes;
 use shoal_engine::Query;
 use shoal_proto::v1::batch_query::Kind;
 use shoal_proto::v1::{BatchQuery, BatchRequest};
-use tokio::sync::mpsc;
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -72,6 +71,7 @@ async fn read(
 ) -> Result<(), Status> {
     // Dropped with this future, so that queries are aborted when the client disconnects.
     let mut running = JoinSet::new();
+    let turn_of_large = Arc::new(Mutex::new(()));
     loop {
         // Reserve a turn before reading the next message: this bounds the messages in progress.
         let Ok(turn) = sender.reserve().await else {
@@ -93,6 +93,7 @@ async fn read(
         };
         let (reply, receiver) = oneshot::channel();
         let (context, call, large) = (context.clone(), call.clone(), large.take());
+        let turn_of_large = turn_of_large.clone();
         // A large message is charged already. Others are read only as fast as there is room for
         // what they become.
         let in_work = match &large {
@@ -106,7 +107,7 @@ async fn read(
         running.spawn(async move {
             let answered = match in_work.transpose() {
                 Ok(in_work) => {
-                    let sent = Sent { message, large, in_work };
+                    let sent = Sent { message, large, turn_of_large, in_work };
                     answer(&context, sent, (call, deadline)).await
                 }
                 Err(error) => Err(error),
@@ -124,6 +125,8 @@ struct Sent {
     /// The decoded message; empty if it is a large one.
     message: BatchRequest,
     large: Option<Bytes>,
+    /// Held while a large message of the stream is decoded and waits for its room.
+    turn_of_large: Arc<Mutex<()>>,
     /// The room of its queries, if it is not large.
     in_work: Option<PlacesPermit>,
 }
@@ -147,13 +150,16 @@ async fn answer(
     sent: Sent,
     (call, deadline): (Call, Deadline),
 ) -> Result<AnsweredMessage, ServiceError> {
-    let Sent { mut message, large, in_work } = sent;
-    if let Some(bytes) = &large {
-        message = deadline.bound(context.decode(call.client(), bytes.clone())).await?;
-    }
-    let _in_work = match in_work {
-        Some(in_work) => in_work,
-        None => deadline.bound(reserve(context, &call, &message)).await?,
+    let Sent { mut message, large, turn_of_large, in_work } = sent;
+    let _in_work = match (&large, in_work) {
+        (_, Some(in_work)) => in_work,
+        (large, None) => {
+            let _turn = deadline.bound(async { Ok(turn_of_large.lock().await) }).await?;
+            if let Some(bytes) = large {
+                message = deadline.bound(context.decode(call.client(), bytes.clone())).await?;
+            }
+            deadline.bound(reserve(context, &call, &message)).await?
+        }
     };
     let options = message.options.unwrap_or_default();
     let query_context = QueryContext::new(context, call, &options, "options")?;

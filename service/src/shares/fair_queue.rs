@@ -5,9 +5,9 @@
 //! levels. Each token or connection has a virtual time, which its work advances; the one whose next
 //! job would end at the least time is served next. The current time advances by the work that is
 //! done, divided by the number of those that have jobs, and is never before the least of their
-//! times. One that was idle begins at the current time: it has no credit, and a small job waits only
-//! for the job that is being done, however many large ones came before. The jobs of one connection
-//! stay in order.
+//! times. One that was idle begins at the current time: it has no credit, and a small job waits
+//! little longer than for the job that is being done, however many large ones came before. The jobs
+//! of one connection stay in order.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
@@ -38,8 +38,8 @@ trait Jobs: Default {
     fn pop(&mut self) -> Option<(u64, Requester, Self::Job)>;
     fn push(&mut self, work: u64, client: Requester, job: Self::Job);
     fn push_front(&mut self, work: u64, client: Requester, job: Self::Job);
-    /// Adds work of a client that became known only after the job was taken.
-    fn charge(&mut self, client: Requester, work: u64);
+    /// See [`FairQueue::charge`].
+    fn charge(&mut self, client: Requester, work: u64, beside: usize);
     /// Drops the jobs that are not wanted; returns how many.
     fn retain(&mut self, is_wanted: &mut impl FnMut(&Self::Job) -> bool) -> usize;
 }
@@ -67,7 +67,7 @@ impl<J> Jobs for Line<J> {
         VecDeque::push_front(self, (work, client, job));
     }
 
-    fn charge(&mut self, _client: Requester, _work: u64) {}
+    fn charge(&mut self, _client: Requester, _work: u64, _beside: usize) {}
 
     fn retain(&mut self, is_wanted: &mut impl FnMut(&J) -> bool) -> usize {
         let before = self.len();
@@ -245,14 +245,14 @@ impl<K: Key, Q: Jobs> Jobs for Turns<K, Q> {
         self.add(client, |jobs| jobs.push_front(work, client, job));
     }
 
-    fn charge(&mut self, client: Requester, work: u64) {
-        let (now, mut has_jobs) = (self.now, false);
+    fn charge(&mut self, client: Requester, work: u64, beside: usize) {
+        let mut has_jobs = false;
         self.update(K::of(client), |waiting| {
             has_jobs = waiting.jobs.front().is_some();
-            waiting.jobs.charge(client, work);
-            waiting.time = waiting.time.max(now).saturating_add(work);
+            waiting.jobs.charge(client, work, beside);
+            waiting.time = waiting.time.saturating_add(work);
         });
-        self.advance(work, self.order.len() + usize::from(!has_jobs));
+        self.advance(work, self.order.len() + usize::from(!has_jobs) + beside);
     }
 
     fn retain(&mut self, is_wanted: &mut impl FnMut(&Q::Job) -> bool) -> usize {
@@ -316,11 +316,11 @@ impl<J> FairQueue<J> {
         self.pop_if(|_| true)
     }
 
-    /// Adds work of a client that became known only after the job was taken. Jobs that came
-    /// meanwhile are added before: the work of a client that was alone delays none of its later
-    /// jobs.
-    pub(crate) fn charge(&mut self, client: Requester, work: u64) {
-        self.parties.charge(client, work);
+    /// Adds work of a client that became known only after the job was taken, and was done beside
+    /// this number of other jobs that were taken. Jobs that came meanwhile are added before: the
+    /// work of a client that was alone delays none of its later jobs.
+    pub(crate) fn charge(&mut self, client: Requester, work: u64, beside: usize) {
+        self.parties.charge(client, work, beside);
     }
 
     /// Drops the jobs that are not wanted any more.
@@ -375,23 +375,35 @@ mod tests {
 
     #[test]
     fn clients_that_always_have_jobs_get_the_same_work() {
-        let mut random = Random::new(31);
+        for (seed, are_known) in (31..).zip([Some(true), Some(false), None]) {
+            share_work(&mut Random::new(seed), are_known);
+        }
+    }
+
+    /// Serves clients whose jobs differ in size. Their work is known in advance, is charged, or
+    /// both.
+    fn share_work(random: &mut Random, is_known: Option<bool>) {
         let (clients, most) = (7_u16, 1_000_u64);
         let (mut queue, mut done) = (FairQueue::default(), vec![0_u64; usize::from(clients)]);
+        // A job is its work and the part that is known. One waits while another is done.
         for client in 0..clients {
-            (0..3).for_each(|_| queue.push(Requester::at(client), 1, 1));
+            (0..2).for_each(|_| queue.push(Requester::at(client), 1, (1, 1)));
         }
         for _ in 0..10_000 {
-            let (client, work) = queue.pop().unwrap();
+            let (client, (work, known)) = queue.pop().unwrap();
             let number = (0..clients).find(|number| Requester::at(*number) == client).unwrap();
+            queue.charge(client, work - known, 0);
             done[usize::from(number)] += work;
-            // Part of the work is known in advance, the rest is charged; clients differ in size.
+            // Clients differ in the size of their jobs.
             let work = 1 + random.below(most >> number);
-            let known = random.below(work + 1);
-            queue.push(client, known, work);
-            queue.charge(client, work - known);
+            let known = match is_known {
+                Some(true) => work,
+                Some(false) => 0,
+                None => random.below(work + 1),
+            };
+            queue.push(client, known, (work, known));
             let (least, greatest) = (done.iter().min().unwrap(), done.iter().max().unwrap());
-            assert!(greatest - least <= 8 * most, "{done:?}");
+            assert!(greatest - least <= 3 * most, "{is_known:?}: {done:?}");
         }
         assert!(done.iter().all(|done| *done > 10 * most), "{done:?}");
     }
@@ -406,11 +418,11 @@ mod tests {
         assert_eq!(queue.next_time(), Some(1_000));
         // A returning client neither waits because the busy one was served nor has a credit.
         queue.push(other, 10, 2);
-        queue.charge(other, 5);
+        queue.charge(other, 5, 0);
         queue.push(other, 10, 3);
         assert_eq!(queue.pop(), Some((other, 2)));
         assert_eq!(queue.next_time(), Some(1_015));
-        queue.charge(other, 2_000);
+        queue.charge(other, 2_000, 0);
         assert_eq!(queue.pop(), Some((busy, 1)));
         assert_eq!(queue.pop_if(|job| *job != 3), None);
         queue.push_front(other, 10, 4);
@@ -448,7 +460,7 @@ mod tests {
         queue.push(Requester::of_token(7, 1), 1, 1);
         queue.push(Requester::of_token(7, 2), 1, 2);
         queue.push(Requester::of_token(8, 4), 1, 3);
-        queue.charge(Requester::of_token(7, 1), 1_000);
+        queue.charge(Requester::of_token(7, 1), 1_000, 0);
         let order: Vec<u32> = served(&mut queue).into_iter().map(|(_, job)| job).collect();
         assert_eq!(order, [3, 2, 1]);
     }

@@ -36,6 +36,8 @@ struct State {
     waiting: FairQueue<Work>,
     /// Threads that wait for work.
     idle: usize,
+    /// Threads that work.
+    busy: usize,
     is_closed: bool,
 }
 
@@ -113,6 +115,7 @@ impl Shared {
                 state.idle -= 1;
                 continue;
             };
+            state.busy += 1;
             drop(state);
             let started = Instant::now();
             // A panic fails only the caller, whose reply was dropped; the panic hook has printed
@@ -120,7 +123,9 @@ impl Shared {
             let _ = catch_unwind(AssertUnwindSafe(work));
             let micros = started.elapsed().as_micros() as u64;
             state = self.lock();
-            state.waiting.charge(client, micros + 1);
+            state.busy -= 1;
+            let busy = state.busy;
+            state.waiting.charge(client, micros + 1, busy);
         }
     }
 }

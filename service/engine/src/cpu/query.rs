@@ -252,7 +252,9 @@ impl Page {
         match &query.kind {
             QueryKind::Get(objects) => {
                 meter.look_up(objects.len());
-                self.find(view, objects);
+                if meter.allows(copy_work(query, objects.len() as u64)) {
+                    self.find(view, objects);
+                }
             }
             QueryKind::Range(region) => {
                 total = self.collect_region(view, query, region, number, &mut meter);

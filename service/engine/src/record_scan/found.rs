@@ -27,8 +27,8 @@ enum Keep {
     AllOrNone(usize),
 }
 
-/// The rows that are kept, as the answer has them: large answers are not copied. The rows of a
-/// nearest query have ranks.
+/// The rows that are kept, as the answer has them: the first answer of a page is not copied. The
+/// rows of a nearest query have ranks.
 #[derive(Debug)]
 enum Rows {
     Ids(Vec<u64>),

@@ -36,7 +36,8 @@ impl<'a> PreparedRegion<'a> {
         Self { region, raster }
     }
 
-    /// The most work that [`PreparedRegion::new`] takes for a region and this number of tests.
+    /// The most work that [`PreparedRegion::prepare_work`] counts for a region and this number of
+    /// tests.
     #[must_use]
     pub fn prepare_work_max(region: &Region, tests: impl FnOnce() -> u64) -> u64 {
         match region {

@@ -135,11 +135,14 @@ fn a_segment_that_is_no_longer_wanted_leaves_no_file() {
     create_log(&*storage, LOG).unwrap();
     let mut log = open(&storage, options(64 << 20), 0).unwrap();
     let before = storage.list(LOG).unwrap();
-    let asked = Cell::new(0);
-    let job = log.spare_job().unwrap();
-    let stopped = job.run_while(|| asked.replace(1) == 1).unwrap_err();
-    assert!(stopped.to_string().contains("prepare"), "{stopped}");
-    assert_eq!(storage.list(LOG).unwrap(), before);
+    // At once, and after the content was written.
+    for steps in 0..2 {
+        let asked = Cell::new(0);
+        let job = log.spare_job().unwrap();
+        let stopped = job.run_while(|| asked.replace(asked.get() + 1) < steps).unwrap_err();
+        assert!(stopped.to_string().contains("prepare"), "{stopped}");
+        assert_eq!((asked.get(), storage.list(LOG).unwrap()), (steps + 1, before.clone()));
+    }
     log.spare_job().unwrap().run().unwrap();
     assert_eq!(storage.list(LOG).unwrap().len(), before.len() + 1);
 }
