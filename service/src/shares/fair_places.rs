@@ -135,15 +135,9 @@ impl FairPlaces {
         places: usize,
     ) -> Result<PlacesPermit, NoPlaces> {
         match self.try_reserve(client, places) {
-            Err(NoPlaces::Full) => {}
-            done => return done,
+            Err(NoPlaces::Full) => self.wait(client, places).await,
+            done => done,
         }
-        let (grant, granted) = oneshot::channel();
-        let number = self.0.lock().wait(client, places, grant);
-        // Places may have become free before the request was queued.
-        self.0.grant();
-        let mut place = Wait { shared: &self.0, client, number, granted };
-        (&mut place.granted).await.map_err(|_| NoPlaces::Closed)
     }
 
     /// Like [`Self::reserve`]; the client waits only if it gets as many places of `room`, which
@@ -155,11 +149,21 @@ impl FairPlaces {
         places: usize,
     ) -> Result<PlacesPermit, NoPlaces> {
         match self.try_reserve(client, places) {
-            Err(NoPlaces::Full) => {}
-            done => return done,
+            Err(NoPlaces::Full) => {
+                let _waits = room.try_reserve(client, places)?;
+                self.wait(client, places).await
+            }
+            done => done,
         }
-        let _waits = room.try_reserve(client, places)?;
-        self.reserve(client, places).await
+    }
+
+    async fn wait(&self, client: Requester, places: usize) -> Result<PlacesPermit, NoPlaces> {
+        let (grant, granted) = oneshot::channel();
+        let number = self.0.lock().wait(client, places, grant);
+        // Places may have become free before the request was queued.
+        self.0.grant();
+        let mut place = Wait { shared: &self.0, client, number, granted };
+        (&mut place.granted).await.map_err(|_| NoPlaces::Closed)
     }
 
     /// Fails all waiting and all later requests.
