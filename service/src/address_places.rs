@@ -62,7 +62,7 @@ impl Drop for AddressPlace {
 }
 
 /// The address under which connections are counted: the /64 network of an IPv6 address.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             Ipv6Addr::from_bits(address.to_bits() >> HOST_BITS << HOST_BITS).into()

@@ -16,18 +16,20 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Sleep;
-use tokio_stream::Stream;
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::server::Connected;
 use tracing::warn;
 
 use crate::access::Peer;
 use crate::address_places::{AddressPlace, AddressPlaces};
-use crate::limits::{PREFACE_MS_MAX, ServerLimits};
+use crate::limits::{PREFACE_MS_MAX, READ_TURN_BYTES, ServerLimits};
 use crate::metrics::Metrics;
 use crate::refusals::Refusals;
+use crate::shares::PlacesPermit;
 use crate::tls::{Certificates, Handshakes, Secured};
+use crate::windows::LargeWindows;
 
 /// Length of the HTTP/2 connection preface (RFC 9113, section 3.4).
 const PREFACE_BYTES: usize = 24;
@@ -52,7 +54,8 @@ pub(crate) struct Connections {
     refusals: Refusals,
     tls: Option<(Certificates, Handshakes<Accepted>)>,
     handshakes_closed: Counter,
-    gauge: Gauge,
+    windows: LargeWindows,
+    gauges: Gauges,
     cut: watch::Receiver<bool>,
     pause: Option<Pin<Box<Sleep>>>,
 }
@@ -104,7 +107,11 @@ impl Connections {
             refusals: Refusals::default(),
             tls: certificates.map(|of| (of.clone(), Handshakes::new(of, limits.handshakes_max))),
             handshakes_closed: metrics.handshakes_closed.clone(),
-            gauge: metrics.connections.clone(),
+            windows: LargeWindows::new(limits),
+            gauges: Gauges {
+                open: metrics.connections.clone(),
+                with_large_windows: metrics.large_window_connections.clone(),
+            },
             cut,
             pause: None,
         }
@@ -142,8 +149,32 @@ impl Connections {
         None
     }
 
+    /// Accepts connections until `stopped` completes. Sends each to the first channel if it has
+    /// large windows, else to the second.
+    pub(crate) async fn accept(
+        mut self,
+        (large, small): (mpsc::Sender<Connection>, mpsc::Sender<Connection>),
+        stopped: impl Future<Output = ()>,
+    ) {
+        let accepting = async {
+            while let Some(connection) = self.next().await {
+                let server = if connection.large_windows.is_some() { &large } else { &small };
+                // An error means that the server has stopped.
+                let _ = server.send(connection).await;
+            }
+        };
+        tokio::select! {
+            () = accepting => {}
+            () = stopped => {}
+        }
+    }
+
     fn connection(&self, stream: Secured, (peer, places): Accepted) -> Connection {
-        self.gauge.inc();
+        let (large_windows, gauges) = (self.windows.take(peer.ip()), self.gauges.clone());
+        gauges.open.inc();
+        if large_windows.is_some() {
+            gauges.with_large_windows.inc();
+        }
         let mut cut = self.cut.clone();
         let cut = Box::pin(async move {
             // An error means that the server has stopped.
@@ -152,18 +183,27 @@ impl Connections {
         let end = tokio::time::sleep(Duration::from_millis(PREFACE_MS_MAX));
         let preface = Some(Preface { seen_bytes: 0, end: Box::pin(end) });
         let peer = Peer::new(peer);
-        Connection { stream, peer, cut, preface, gauge: self.gauge.clone(), _places: places }
+        Connection {
+            stream,
+            peer,
+            preface,
+            turn_bytes: 0,
+            cut,
+            large_windows,
+            gauges,
+            _places: places,
+        }
     }
 }
 
 impl Stream for Connections {
-    type Item = io::Result<Connection>;
+    type Item = Connection;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let Some((_, handshakes)) = &mut self.tls
             && let Poll::Ready((stream, accepted)) = handshakes.poll_complete(context)
         {
-            return Poll::Ready(Some(Ok(self.connection(stream, accepted))));
+            return Poll::Ready(Some(self.connection(stream, accepted)));
         }
         loop {
             if let Some(pause) = &mut self.pause {
@@ -177,7 +217,7 @@ impl Stream for Connections {
             match ready!(self.listener.poll_accept(context)) {
                 Ok((stream, peer)) => {
                     if let Some(connection) = self.admit(stream, peer) {
-                        return Poll::Ready(Some(Ok(connection)));
+                        return Poll::Ready(Some(connection));
                     }
                     if self.tls.is_some() {
                         // Looks at the handshakes again, and yields to other work.
@@ -210,14 +250,27 @@ pub(crate) struct Connection {
     stream: Secured,
     peer: Peer,
     preface: Option<Preface>,
+    /// Bytes that it has read since others had a turn.
+    turn_bytes: usize,
     cut: Pin<Box<dyn Future<Output = ()> + Send>>,
-    gauge: Gauge,
+    large_windows: Option<PlacesPermit>,
+    gauges: Gauges,
     _places: Places,
+}
+
+/// Counts of the connections.
+#[derive(Clone, Debug)]
+struct Gauges {
+    open: Gauge,
+    with_large_windows: Gauge,
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.gauge.dec();
+        self.gauges.open.dec();
+        if self.large_windows.is_some() {
+            self.gauges.with_large_windows.dec();
+        }
     }
 }
 
@@ -239,8 +292,18 @@ impl AsyncRead for Connection {
         if self.cut.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
+        if self.turn_bytes >= READ_TURN_BYTES {
+            self.turn_bytes = 0;
+            // The connection continues after those that are ready now.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.turn_bytes += buffer.filled().len() - before;
+        if read.is_pending() {
+            self.turn_bytes = 0;
+        }
         let Some(preface) = &mut self.preface else { return read };
         preface.seen_bytes += buffer.filled().len() - before;
         if preface.seen_bytes >= PREFACE_BYTES {
@@ -285,7 +348,6 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio_stream::StreamExt as _;
 
     use super::*;
 
@@ -296,7 +358,7 @@ mod tests {
         let (limits, metrics) = (ServerLimits::default(), Metrics::default());
         let mut connections = Connections::new(listener, None, &limits, &metrics, cut);
         let client = TcpStream::connect(address).await.unwrap();
-        let connection = connections.next().await.unwrap().unwrap();
+        let connection = connections.next().await.unwrap();
         (client, connection, cut_sender)
     }
 
@@ -316,6 +378,34 @@ mod tests {
         let error = connection.read_to_end(&mut bytes).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(bytes, b"PRI * HTTP");
+    }
+
+    #[tokio::test]
+    async fn a_connection_with_much_to_read_gives_others_turns() {
+        const BYTES: usize = 4 * READ_TURN_BYTES;
+        let (mut client, mut connection, _cut) = connected().await;
+        let writing = tokio::spawn(async move { client.write_all(&[7; BYTES]).await });
+        let (mut read_bytes, mut turns) = (0, 0);
+        let mut space = vec![0; READ_TURN_BYTES / 4];
+        while read_bytes < BYTES {
+            let mut turn_bytes = 0;
+            std::future::poll_fn(|context| {
+                let mut buffer = ReadBuf::new(&mut space);
+                while let Poll::Ready(read) =
+                    Pin::new(&mut connection).poll_read(context, &mut buffer)
+                {
+                    read.unwrap();
+                    turn_bytes += buffer.filled().len();
+                    buffer.clear();
+                }
+                if turn_bytes > 0 { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+            assert!(turn_bytes <= READ_TURN_BYTES);
+            (read_bytes, turns) = (read_bytes + turn_bytes, turns + 1);
+        }
+        assert!(turns >= 4);
+        writing.await.unwrap().unwrap();
     }
 
     #[tokio::test]

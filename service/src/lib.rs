@@ -40,6 +40,7 @@ pub mod subscription;
 mod threads;
 pub mod timestamp;
 pub mod tls;
+mod windows;
 
 pub use engine_choice::EngineChoice;
 pub use error::ServiceError;

@@ -24,7 +24,8 @@ pub const SMALL_MESSAGE_BYTES_MAX: usize = 8 << 20;
 pub const RINGS_SENT_MAX: usize = SMALL_MESSAGE_BYTES_MAX / 48;
 /// Kinds of events in one message of a subscriber: 16 for each region, more than exist.
 pub const EVENT_KINDS_SENT_MAX: usize = 16 * REGION_CHANGES_MAX;
-/// Bytes of the messages that a report stream reads before others have a turn: some 1 ms.
+/// Bytes that a connection reads before others have a turn, and bytes of messages that a report
+/// stream parses before they have: some 1 ms.
 pub const READ_TURN_BYTES: usize = 64 << 10;
 /// Messages of at least this size are parsed by workers: parsing may take a millisecond.
 pub const WORKER_BYTES_MIN: usize = 1 << 20;
@@ -90,7 +91,7 @@ pub const NAMES_ASKED_MAX: usize = 4_000;
 /// Most that `fleets_max` may be: a token holds one epoch of each fleet.
 pub const FLEETS_MAX: usize = 1_023;
 /// Messages of this many bytes and more are charged to the message budget; smaller ones fit the
-/// windows of HTTP/2 flow control, which are bounded already.
+/// windows of HTTP/2 flow control, which `windows.rs` bounds.
 pub const BUDGETED_MESSAGE_BYTES_MIN: usize = 64 << 10;
 /// Minimum charge of a large message. It is the first step of the charge.
 pub const MESSAGE_CHARGE_BYTES_MIN: usize = 64 << 10;
@@ -100,21 +101,9 @@ pub const PASSED_BYTES_MAX: usize = 32 << 10;
 /// Bytes of one message of a stream that carries names and numbers: replication and reflection.
 /// It is not charged, so an idle stream keeps no more than this.
 pub const CONTROL_MESSAGE_BYTES_MAX: usize = 32 << 10;
-/// Unread bytes that one stream may have in flight: HTTP/2 flow control.
-pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// Unread bytes that one connection may have in flight. Ten streams whose messages wait for a queue
-/// fill it and stop every other stream of the connection; so clients keep reports and queries on
-/// few streams each. It limits the overhead of small frames too, see `SMALL_FRAME_BYTES`.
-pub const CONNECTION_WINDOW_BYTES: u32 = 10 << 20;
-/// The HTTP/2 library counts the bytes that an unread frame is shorter than this as overhead, and
-/// closes a connection (ENHANCE_YOUR_CALM) whose overhead exceeds half its window. A stream of
-/// messages of one row each must fill its own window before that: then it waits and stays open.
-const SMALL_FRAME_BYTES: u32 = 256;
-/// A message of one row without attributes for the default fleet, in its gRPC frame.
-const ROW_MESSAGE_BYTES_MIN: u32 = 45;
 /// Bytes of the headers of one call.
 pub const HEADER_BYTES_MAX: u32 = 16 << 10;
-/// Largest HTTP/2 frame that peers may send: fewer, larger pieces cost less.
+/// Largest HTTP/2 frame that a peer with large windows may send: fewer, larger pieces cost less.
 pub const FRAME_BYTES_MAX: u32 = 256 << 10;
 /// Longest wait for the rest of a message, after which the stream ends: a stalled sender must not
 /// keep its share of the message budget.
@@ -348,13 +337,6 @@ const _: () = assert!(SMALL_MESSAGE_BYTES_MAX <= MESSAGE_BYTES_MAX);
 const _: () = assert!(FOLLOW_PROGRESS_MS * 10 < FOLLOW_SILENCE_MS, "progress breaks the silence");
 const _: () = assert!(FENCE_INTERVAL_MS * 4 < FENCE_WAIT_MS, "a fence has several attempts");
 const _: () = assert!(16 * FLEETS_MAX < TOKEN_BYTES_MAX, "a token names every fleet");
-const _: () = assert!(STREAM_WINDOW_BYTES < CONNECTION_WINDOW_BYTES, "streams do not block others");
-const _: () = assert!(
-    STREAM_WINDOW_BYTES / ROW_MESSAGE_BYTES_MIN * (SMALL_FRAME_BYTES - ROW_MESSAGE_BYTES_MIN)
-        < CONNECTION_WINDOW_BYTES / 2,
-    "flow control stops a stream of single rows before its connection is closed"
-);
-const _: () = assert!(BUDGETED_MESSAGE_BYTES_MIN < STREAM_WINDOW_BYTES as usize);
 const _: () = assert!(CONTROL_MESSAGE_BYTES_MAX < BUDGETED_MESSAGE_BYTES_MIN);
 const _: () = assert!(MESSAGE_GRACE_MS < MESSAGE_READ_MS_MAX);
 const _: () = assert!(CHUNK_BYTES_TARGET + (128 << 10) <= CHUNK_BYTES_MAX, "heads fit beside rows");
@@ -481,6 +463,10 @@ server_limits! {
     http_connections_max: usize = 2048, 1..=1 << 20;
     /// Calls over HTTP in progress, server-wide: each holds a message of its answer as text.
     http_calls_max: usize = 1024, 1..=1 << 20;
+    /// Bytes of unread requests of connections with large HTTP/2 windows, server-wide: 10.25 MiB
+    /// for each. Connections beyond them have windows of 640 KiB, and 64 KiB for each call, which
+    /// slow down blocks and distant senders. One address has at most half.
+    window_bytes_max: usize = 512 << 20, 0..=1 << 40;
     /// TLS handshakes at once. At the bound the oldest that waits for its peer gives way.
     handshakes_max: usize = 1024, 1..=1 << 16;
     /// Concurrent calls on one connection.

@@ -213,6 +213,8 @@ metrics! {
     }
     server {
         connections: Gauge = Gauge::default, "Open connections";
+        large_window_connections: Gauge = Gauge::default,
+            "Open connections with large HTTP/2 windows";
         connections_refused: Counter = Counter::default,
             "Connections beyond the limit of the server";
         address_connections_refused: Counter = Counter::default,

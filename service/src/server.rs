@@ -19,8 +19,10 @@ use shoal_proto::v1::history_service_server::HistoryServiceServer;
 use shoal_proto::v1::log_service_server::LogServiceServer;
 use shoal_proto::v1::query_service_server::QueryServiceServer;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::transport::Server;
 use tower::Layer;
@@ -36,10 +38,9 @@ use crate::fleet::{Fleet, Registry};
 use crate::follower::{Replication, claim_role};
 use crate::http::{App, Ends, HttpListener, Origins, Tiles, signalled};
 use crate::limits::{
-    CONNECTION_WINDOW_BYTES, CONTROL_MESSAGE_BYTES_MAX, ENGINE_END_MS_MAX, FRAME_BYTES_MAX,
-    HEADER_BYTES_MAX, HISTORY_MEMORY_SHARE, KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS,
-    MESSAGE_BYTES_MAX, SHUTDOWN_GRACE_MS, SMALL_MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES,
-    ServerLimits,
+    CONTROL_MESSAGE_BYTES_MAX, ENGINE_END_MS_MAX, HEADER_BYTES_MAX, HISTORY_MEMORY_SHARE,
+    KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS, MESSAGE_BYTES_MAX, SHUTDOWN_GRACE_MS,
+    SMALL_MESSAGE_BYTES_MAX, ServerLimits,
 };
 use crate::listeners::Listeners;
 use crate::metrics::Metrics;
@@ -48,6 +49,7 @@ use crate::persistence::DataFolder;
 use crate::rpc::{Layers, ServiceContext, Services, call_layers};
 pub use crate::server_options::ServerOptions;
 use crate::tls::{Certificates, TlsOptions};
+use crate::windows::Windows;
 
 /// The parts of a server that tests replace.
 #[derive(Clone, Debug)]
@@ -291,16 +293,27 @@ async fn serve(
     let http = http.transpose()?;
     let ends = Ends { stopping: monitored.stopping.clone(), cut: cut.clone() };
     let connections = Connections::new(clients, certificates, limits, metrics, cut);
-    let stopped = signalled(ends.stopping.clone());
-    let mut transport = transport(limits, layers);
-    let grpc = transport.add_routes(routes).serve_with_incoming_shutdown(connections, stopped);
+    let stopped = || signalled(monitored.stopping.clone());
+    let grpc = |windows| {
+        let (sender, connections) = mpsc::channel(1);
+        let connections = ReceiverStream::new(connections).map(Ok::<_, io::Error>);
+        let mut transport = transport(limits, layers.clone(), windows);
+        let server = transport.add_routes(routes.clone());
+        (sender, server.serve_with_incoming_shutdown(connections, stopped()))
+    };
+    let (large_sender, large) = grpc(Windows::LARGE);
+    let (small_sender, small) = grpc(Windows::SMALL);
+    let accept = async {
+        connections.accept((large_sender, small_sender), stopped()).await;
+        Ok(())
+    };
     let http = async {
         if let Some(http) = http {
             http.serve(ends).await;
         }
         Ok(())
     };
-    let serving = async { tokio::try_join!(grpc, http).map(|_| ()) };
+    let serving = async { tokio::try_join!(accept, large, small, http).map(|_| ()) };
     let mut serving = pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
@@ -321,12 +334,17 @@ async fn serve(
 }
 
 /// Configures HTTP/2 with limits for windows, counts and waiting times.
-fn transport(limits: &ServerLimits, layers: Layers) -> Server<Stack<Layers, Identity>> {
+fn transport(
+    limits: &ServerLimits,
+    layers: Layers,
+    windows: Windows,
+) -> Server<Stack<Layers, Identity>> {
+    let Windows { stream_bytes, connection_bytes, frame_bytes } = windows;
     Server::builder()
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(stream_bytes)
+        .initial_connection_window_size(connection_bytes)
         .max_concurrent_streams(limits.connection_calls_max)
-        .max_frame_size(FRAME_BYTES_MAX)
+        .max_frame_size(frame_bytes)
         .http2_max_header_list_size(HEADER_BYTES_MAX)
         .http2_keepalive_interval(Some(Duration::from_millis(KEEPALIVE_INTERVAL_MS)))
         .http2_keepalive_timeout(Some(Duration::from_millis(KEEPALIVE_TIMEOUT_MS)))

@@ -49,6 +49,9 @@ pub enum Attack {
     DeclaredMessages,
     /// 504 calls of ReportOnce on 8 connections whose messages of 4 MiB lack their last bytes.
     WaitingReports,
+    /// 2,000 such calls on 200 connections: more than the memory for messages, so most wait in the
+    /// windows of their connections.
+    FilledWindows,
     /// 400 Report streams on 8 connections whose messages of 64 KiB arrive a byte a second.
     SlowMessages,
     /// 2,000 Report streams on 8 connections that send nothing.

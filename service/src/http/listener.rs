@@ -30,12 +30,10 @@ use super::limits::{HTTP_CONNECTION_CALLS_MAX, HTTP_END_MS, HTTP_HEADER_MS_MAX};
 use crate::access::Peer;
 use crate::address_places::AddressPlaces;
 use crate::connections::ACCEPT_PAUSE;
-use crate::limits::{
-    CONNECTION_WINDOW_BYTES, FRAME_BYTES_MAX, HEADER_BYTES_MAX, KEEPALIVE_INTERVAL_MS,
-    KEEPALIVE_TIMEOUT_MS, STREAM_WINDOW_BYTES, ServerLimits,
-};
+use crate::limits::{HEADER_BYTES_MAX, KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS, ServerLimits};
 use crate::metrics::Metrics;
 use crate::refusals::Refusals;
+use crate::windows::Windows;
 
 /// Answer to a connection beyond a limit.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n\
@@ -126,6 +124,7 @@ impl HttpListener {
 
 /// HTTP/1.1 and HTTP/2 with bounds for every window, count and wait.
 fn protocol() -> auto::Builder<TokioExecutor> {
+    let Windows { stream_bytes, connection_bytes, frame_bytes } = Windows::SMALL;
     let mut protocol = auto::Builder::new(TokioExecutor::new());
     protocol
         .http1()
@@ -135,10 +134,10 @@ fn protocol() -> auto::Builder<TokioExecutor> {
     protocol
         .http2()
         .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(stream_bytes)
+        .initial_connection_window_size(connection_bytes)
         .max_concurrent_streams(HTTP_CONNECTION_CALLS_MAX)
-        .max_frame_size(FRAME_BYTES_MAX)
+        .max_frame_size(frame_bytes)
         .max_header_list_size(HEADER_BYTES_MAX)
         .keep_alive_interval(Some(Duration::from_millis(KEEPALIVE_INTERVAL_MS)))
         .keep_alive_timeout(Duration::from_millis(KEEPALIVE_TIMEOUT_MS));

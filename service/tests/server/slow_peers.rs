@@ -229,6 +229,51 @@ async fn a_connection_beyond_the_limit_of_its_address_receives_the_reason() {
     assert_connections(limits, 2, text, "shoal_address_connections_refused_total").await;
 }
 
+/// Opens a connection; returns it with the window of a stream and the largest frame that the server
+/// sets.
+async fn connect_raw(server: &Running) -> (TcpStream, [u32; 2]) {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut head = [0; 9];
+    within(stream.read_exact(&mut head)).await.unwrap();
+    assert_eq!(head[3], 4, "SETTINGS come first");
+    let mut settings = vec![0; usize::from(head[2])];
+    within(stream.read_exact(&mut settings)).await.unwrap();
+    // RFC 9113, section 6.5.2: SETTINGS_INITIAL_WINDOW_SIZE and SETTINGS_MAX_FRAME_SIZE.
+    let sizes = [4, 5].map(|number| {
+        let is_it = |setting: &&[u8]| setting[..2] == [0, number];
+        let setting = settings.chunks_exact(6).find(is_it).expect("is set");
+        u32::from_be_bytes(*setting.last_chunk().unwrap())
+    });
+    (stream, sizes)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_beyond_the_account_of_windows_have_small_ones() {
+    // Two connections; one address has at most half.
+    let limits = ServerLimits { window_bytes_max: 21 << 20, ..Default::default() };
+    let options = shoal_service::ServerOptions { limits, ..crate::running::options() };
+    let server = Running::start_with(options).await;
+    until(async || server.metric("shoal_connections").await == 0.0).await;
+    let (large, small) = ([1 << 20, 256 << 10], [64 << 10, 16 << 10]);
+    let (first, sizes) = connect_raw(&server).await;
+    assert_eq!(sizes, large);
+    let (second, sizes) = connect_raw(&server).await;
+    assert_eq!(sizes, small);
+    assert_eq!(server.metric("shoal_large_window_connections").await, 1.0);
+    // Messages larger than the small windows pass through them.
+    let fixes = (0..100_000).map(|object| fix(object, START_MS, 0.0, 0.0)).collect();
+    let ack = within(server.positions().await.once(rows(fixes))).await.unwrap().into_inner();
+    let seen = objects_in(&mut server.queries().await, world(), ack.token).await;
+    assert_eq!(seen.len(), 100_000);
+    drop(first);
+    until(async || server.metric("shoal_large_window_connections").await == 0.0).await;
+    let (third, sizes) = connect_raw(&server).await;
+    assert_eq!(sizes, large);
+    drop((second, third));
+    within(server.stop()).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_without_a_message_share_the_limit_of_the_server() {
     let limits = ServerLimits { calls_max: 16, ..Default::default() };

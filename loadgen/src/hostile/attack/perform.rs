@@ -70,6 +70,7 @@ fn prepare(args: &AttackArgs, target: &Arc<Target>) -> Result<Prepared, LoadErro
         Attack::SlowMessages => Box::pin(reports::slow_messages(target)),
         Attack::OpenStreams => Box::pin(reports::open_streams(target)),
         Attack::WaitingReports => Box::pin(reports::waiting_reports(target)),
+        Attack::FilledWindows => Box::pin(reports::filled_windows(target)),
         Attack::HeaderOnly => Box::pin(reports::header_only(target)),
         Attack::UnreadAnswers => Box::pin(unread::unread_answers(target)),
         Attack::ZeroWindows => Box::pin(unread::zero_windows(target)),

@@ -26,6 +26,9 @@ const DECLARED_STREAMS: usize = 8;
 const DECLARED_SENT_BYTES: usize = 100;
 /// Calls that wait for the last bytes of their messages, on one connection.
 const WAITING_CALLS: usize = 63;
+/// Connections of [`filled_windows`], and calls on each: as many as fill the windows of one.
+const FILLED_CONNECTIONS: usize = 200;
+const FILLED_CALLS: usize = 10;
 /// Bytes that these messages declare, and bytes of them that are not sent.
 const WAITING_BYTES: usize = 4 << 20;
 const WAITING_MISSING_BYTES: usize = 1 << 10;
@@ -92,8 +95,19 @@ async fn reports(target: Arc<Target>, client: Client, body: impl Fn() -> OpenBod
 
 /// 8 connections with 63 calls of ReportOnce each, whose messages lack their last bytes.
 pub async fn waiting_reports(target: Arc<Target>) {
-    let body = || OpenBody::message(WAITING_BYTES as u32, WAITING_BYTES - WAITING_MISSING_BYTES);
-    together(CONNECTIONS, || calls_on_one(Arc::clone(&target), WAITING_CALLS, body)).await;
+    let connection = || calls_on_one(Arc::clone(&target), WAITING_CALLS, almost_whole);
+    together(CONNECTIONS, connection).await;
+}
+
+/// 200 connections with 10 such calls each.
+pub async fn filled_windows(target: Arc<Target>) {
+    let connection = || calls_on_one(Arc::clone(&target), FILLED_CALLS, almost_whole);
+    together(FILLED_CONNECTIONS, connection).await;
+}
+
+/// A message that lacks its last bytes.
+fn almost_whole() -> OpenBody {
+    OpenBody::message(WAITING_BYTES as u32, WAITING_BYTES - WAITING_MISSING_BYTES)
 }
 
 /// 8 connections with 50 Report streams each, whose messages arrive a byte a second. A stream that
