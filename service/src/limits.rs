@@ -24,8 +24,8 @@ pub const SMALL_MESSAGE_BYTES_MAX: usize = 8 << 20;
 pub const RINGS_SENT_MAX: usize = SMALL_MESSAGE_BYTES_MAX / 48;
 /// Kinds of events in one message of a subscriber: 16 for each region, more than exist.
 pub const EVENT_KINDS_SENT_MAX: usize = 16 * REGION_CHANGES_MAX;
-/// Bytes that a connection reads before others have a turn, and bytes of messages that a report
-/// stream parses before they have: some 1 ms.
+/// Bytes of the messages that a report stream reads before others have a turn: some 1 ms. A
+/// connection pauses after as many received bytes.
 pub const READ_TURN_BYTES: usize = 64 << 10;
 /// Messages of at least this size are parsed by workers: parsing may take a millisecond.
 pub const WORKER_BYTES_MIN: usize = 1 << 20;
@@ -90,8 +90,8 @@ pub const NAME_PAGE_MAX: usize = 2_000;
 pub const NAMES_ASKED_MAX: usize = 4_000;
 /// Most that `fleets_max` may be: a token holds one epoch of each fleet.
 pub const FLEETS_MAX: usize = 1_023;
-/// Messages of this many bytes and more are charged to the message budget; smaller ones fit the
-/// windows of HTTP/2 flow control, which `windows.rs` bounds.
+/// Messages of this many bytes and more are charged to the message budget. A call holds less than
+/// this of a smaller one, beside its window.
 pub const BUDGETED_MESSAGE_BYTES_MIN: usize = 64 << 10;
 /// Minimum charge of a large message. It is the first step of the charge.
 pub const MESSAGE_CHARGE_BYTES_MIN: usize = 64 << 10;
@@ -465,7 +465,7 @@ server_limits! {
     http_calls_max: usize = 1024, 1..=1 << 20;
     /// Bytes of unread requests of connections with large HTTP/2 windows, server-wide: 10.25 MiB
     /// for each. Connections beyond them have windows of 640 KiB, and 64 KiB for each call, which
-    /// slow down blocks and distant senders. One address has at most half.
+    /// slow down blocks and distant senders. One address has at most half, if there is room for two.
     window_bytes_max: usize = 512 << 20, 0..=1 << 40;
     /// TLS handshakes at once. At the bound the oldest that waits for its peer gives way.
     handshakes_max: usize = 1024, 1..=1 << 16;

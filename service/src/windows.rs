@@ -1,9 +1,12 @@
-//! The HTTP/2 windows of connections. Their sizes bound the bytes of requests that arrive before
-//! the server reads them.
+//! The HTTP/2 windows of connections. They bound the bytes of requests that a connection receives
+//! before the server reads them.
 //!
 //! A connection has large windows if the account of large windows has room for its address, and
 //! small ones otherwise. It keeps them until it closes, because the HTTP/2 library sets the windows
 //! of a server once.
+//!
+//! Windows count the data of frames. The library holds some hundred bytes more for a frame, so
+//! small frames that nobody reads take more memory than their data; see [`COUNTED_FRAME_BYTES`].
 
 use std::net::IpAddr;
 
@@ -14,9 +17,10 @@ use crate::shares::{FairPlaces, PlacesPermit, Requester};
 /// The sizes of the windows of a connection, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Windows {
-    /// Unread bytes that one stream may have in flight.
+    /// Bytes that the peer may send on a stream before the server reads them.
     pub(crate) stream_bytes: u32,
-    /// Unread bytes that all streams may have in flight.
+    /// The same for all streams of a connection. Ten streams whose messages wait for a queue fill it
+    /// and stop every other stream; so clients keep reports and queries on few streams each.
     pub(crate) connection_bytes: u32,
     /// The largest frame that the peer may send. A part of a frame is held in addition to the
     /// windows.
@@ -27,8 +31,8 @@ impl Windows {
     /// Large ones: a fast client on a distant network fills them.
     pub(crate) const LARGE: Self =
         Self { stream_bytes: 1 << 20, connection_bytes: 10 << 20, frame_bytes: FRAME_BYTES_MAX };
-    /// Small ones: those that HTTP/2 begins with (RFC 9113, section 6.5.2) for a stream and a frame, in
-    /// the proportions of the large ones.
+    /// Small ones, in the proportions of the large ones: about those with which HTTP/2 begins, for a
+    /// stream and a frame (RFC 9113, section 6.5.2).
     pub(crate) const SMALL: Self =
         Self { stream_bytes: 64 << 10, connection_bytes: 640 << 10, frame_bytes: 16 << 10 };
 
@@ -39,8 +43,9 @@ impl Windows {
 }
 
 /// The HTTP/2 library counts the bytes that an unread frame is shorter than this as overhead, and
-/// closes a connection (ENHANCE_YOUR_CALM) whose overhead exceeds half its window. A stream of
-/// messages of one row each must fill its own window before that: then it waits and stays open.
+/// closes a connection (ENHANCE_YOUR_CALM) whose overhead exceeds half its window. Longer frames
+/// make up for it, also on other streams. A stream of messages of one row each must fill its own
+/// window before that: then it waits and stays open.
 const COUNTED_FRAME_BYTES: u32 = 256;
 /// A message of one row without attributes for the default fleet, in its gRPC frame.
 const ROW_MESSAGE_BYTES_MIN: u32 = 45;
