@@ -299,12 +299,10 @@ impl AsyncRead for Connection {
         }
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        self.turn_bytes += buffer.filled().len() - before;
-        if read.is_pending() {
-            self.turn_bytes = 0;
-        }
+        let bytes = buffer.filled().len() - before;
+        self.turn_bytes = if read.is_pending() { 0 } else { self.turn_bytes + bytes };
         let Some(preface) = &mut self.preface else { return read };
-        preface.seen_bytes += buffer.filled().len() - before;
+        preface.seen_bytes += bytes;
         if preface.seen_bytes >= PREFACE_BYTES {
             self.preface = None;
         } else if read.is_pending() && preface.end.as_mut().poll(context).is_ready() {

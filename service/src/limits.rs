@@ -465,7 +465,8 @@ server_limits! {
     http_calls_max: usize = 1024, 1..=1 << 20;
     /// Bytes of unread requests of connections with large HTTP/2 windows, server-wide: 10.25 MiB
     /// for each. Connections beyond them have windows of 640 KiB, and 64 KiB for each call, which
-    /// slow down blocks and distant senders. One address has at most half, if there is room for two.
+    /// slow down blocks and distant senders. One address has at most half, if there is room for
+    /// two.
     window_bytes_max: usize = 512 << 20, 0..=1 << 40;
     /// TLS handshakes at once. At the bound the oldest that waits for its peer gives way.
     handshakes_max: usize = 1024, 1..=1 << 16;

@@ -15,12 +15,12 @@ use crate::limits::{FRAME_BYTES_MAX, ServerLimits};
 use crate::shares::{FairPlaces, PlacesPermit, Requester};
 
 /// The sizes of the windows of a connection, bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Windows {
     /// Bytes that the peer may send on a stream before the server reads them.
     pub(crate) stream_bytes: u32,
-    /// The same for all streams of a connection. Ten streams whose messages wait for a queue fill it
-    /// and stop every other stream; so clients keep reports and queries on few streams each.
+    /// The same for all streams of a connection. Ten streams whose messages wait for a queue fill
+    /// it and stop every other stream; so clients keep reports and queries on few streams each.
     pub(crate) connection_bytes: u32,
     /// The largest frame that the peer may send. A part of a frame is held in addition to the
     /// windows.
@@ -31,8 +31,8 @@ impl Windows {
     /// Large ones: a fast client on a distant network fills them.
     pub(crate) const LARGE: Self =
         Self { stream_bytes: 1 << 20, connection_bytes: 10 << 20, frame_bytes: FRAME_BYTES_MAX };
-    /// Small ones, in the proportions of the large ones: about those with which HTTP/2 begins, for a
-    /// stream and a frame (RFC 9113, section 6.5.2).
+    /// Small ones, in the proportions of the large ones: about those with which HTTP/2 begins, for
+    /// a stream and a frame (RFC 9113, section 6.5.2).
     pub(crate) const SMALL: Self =
         Self { stream_bytes: 64 << 10, connection_bytes: 640 << 10, frame_bytes: 16 << 10 };
 
@@ -61,8 +61,8 @@ const _: () = assert!(
     "flow control stops a stream of single rows before its connection is closed"
 );
 
-/// The account of large windows; clones are the same account.
-#[derive(Clone, Debug)]
+/// The account of large windows.
+#[derive(Debug)]
 pub(crate) struct LargeWindows(FairPlaces);
 
 impl LargeWindows {

@@ -34,8 +34,8 @@ pub struct CycleInput {
     pub requests: Arc<Vec<Request>>,
     /// Queries; at most [`crate::limits::CYCLE_QUERIES_MAX`].
     pub queries: Vec<Query>,
-    /// Work limit of the queries, equivalent to positions tested against a rectangle; `None` is no limit. A
-    /// backend may leave queries unanswered beyond it, see [`CycleOutput::unfinished`].
+    /// Work limit of the queries, equivalent to positions tested against a rectangle; `None` is no
+    /// limit. A backend may leave queries unanswered beyond it, see [`CycleOutput::unfinished`].
     pub query_work_max: Option<u64>,
     /// End indices of the groups of queries, ascending. Each group has an equal share of
     /// `query_work_max`; unused work goes to unfinished queries. Empty: one group.

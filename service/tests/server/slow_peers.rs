@@ -24,6 +24,9 @@ use crate::running::{
     until, whole, within, world,
 };
 
+/// The first bytes of a client: the preface of HTTP/2 and an empty SETTINGS frame.
+const CLIENT_START: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_reads_after_all_writes_receives_every_acknowledgement() {
     let server = Running::start().await;
@@ -195,7 +198,7 @@ async fn assert_connections(limits: ServerLimits, held: usize, text: &str, metri
     until(async || server.metric("shoal_connections").await == held as f64).await;
     let mut refused = TcpStream::connect(server.address).await.unwrap();
     // What a client sends before it reads does not cost it the reason.
-    refused.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    refused.write_all(CLIENT_START).await.unwrap();
     let mut received = Vec::new();
     within(refused.read_to_end(&mut received)).await.unwrap();
     // An empty SETTINGS frame; GOAWAY of 8 bytes and the text, last stream 0, ENHANCE_YOUR_CALM.
@@ -233,7 +236,7 @@ async fn a_connection_beyond_the_limit_of_its_address_receives_the_reason() {
 /// sets.
 async fn connect_raw(server: &Running) -> (TcpStream, [u32; 2]) {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    stream.write_all(CLIENT_START).await.unwrap();
     let mut head = [0; 9];
     within(stream.read_exact(&mut head)).await.unwrap();
     assert_eq!(head[3], 4, "SETTINGS come first");

@@ -1,6 +1,6 @@
 //! The work limit of the queries of a cycle. Work is the number of positions that a query visits,
-//! weighted by the cost of its test, and the cost of copying the rows of its answer: at most as many
-//! as pass the test, before filters.
+//! weighted by the cost of its test, and the cost of copying the rows of its answer: at most as
+//! many as pass the test, before filters.
 //!
 //! Updates wait for the queries of the cycle. To bound that wait, a cycle leaves queries unanswered
 //! once the work is used up. Queries that are running at that moment may exceed the limit.
