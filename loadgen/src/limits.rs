@@ -7,8 +7,8 @@ use crate::names::NAME_BYTES_MAX;
 pub const EVENT_CLOCK_LEAD_MS: u64 = 36_525 * 86_400_000;
 /// Connections of one run, each of them two HTTP/2 channels: one for reports, one for queries.
 pub const CONNECTIONS_MAX: u32 = 512;
-/// Rows of one message: with all attributes they take less than the server's limit of 64 MiB.
-pub const BATCH_ROWS_MAX: u32 = 1_000_000;
+/// Rows of one message: the server's limit.
+pub const BATCH_ROWS_MAX: u32 = 256 << 10;
 /// Rows of one message by default. Weak evidence (prepared blocks, two cores shared with the server
 /// and other work): 4,096 rows 5.7 M/s, 8,192 7.8, 16,384 7.9, 65,536 6.7; larger messages increase
 /// ack latency.

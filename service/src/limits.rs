@@ -31,8 +31,6 @@ pub const READ_TURN_BYTES: usize = 64 << 10;
 pub const WORKER_BYTES_MIN: usize = 1 << 20;
 /// Reports of at least this many plain rows are read by workers; shorter ones take at most 2 ms.
 pub const WORKER_ROWS_MIN: usize = 64 << 10;
-/// Rows of one report message: one cycle takes it whole.
-pub const MESSAGE_ROWS_MAX: usize = shoal_engine::limits::CYCLE_FIXES_MAX;
 /// Vertices of the polygons of all queries and new regions in progress, server-wide; a request
 /// beyond its client's share waits. A query, region or ring counts as some vertices too. Each
 /// vertex takes at most
@@ -444,6 +442,9 @@ server_limits! {
     queue_messages_max: usize = 16 << 10, 1..=1 << 20;
     /// Queries queued or in a cycle, per fleet.
     queue_queries_max: usize = 64 << 10, BATCH_QUERIES..=1 << 24;
+    /// Rows of one report message. One cycle takes it whole, and all other requests wait for that
+    /// cycle: some 20 ms on two cores by default.
+    message_rows_max: usize = 256 << 10, 1..=shoal_engine::limits::CYCLE_FIXES_MAX as u64;
     /// Rows of one cycle, unless a single message has more. Larger cycles cost less per row and
     /// increase the latency of every request.
     cycle_rows_max: usize = 256 << 10, 1..=shoal_engine::limits::CYCLE_FIXES_MAX as u64;

@@ -30,8 +30,20 @@ pub enum Attack {
     Nearest,
     /// 16 stars with a deadline of 1 s, again and again, on 8 connections.
     Deadlines,
+    /// 8 Batch streams of 4,096 counts per message: circles, nearest queries of 1,000 objects,
+    /// hemispheres, and 64 stars.
+    MixedQueries,
+    /// 8 connections that call CountRegions with 4,096 world rectangles, again and again.
+    CountRectangles,
+    /// 8 connections that call CountRegions with 64 multipolygons of 1,365 triangles and a deadline
+    /// of 8 s, again and again.
+    CountTriangles,
     /// 8 Report streams of 4,194,303 empty fixes per message.
     EmptyFixes,
+    /// 8 Report streams of blocks of some hundred bytes with 262,144 equal rows, the most of a message.
+    ConstantBlocks,
+    /// 8 Report streams of blocks of 65,536 objects whose ids differ in their high bits only.
+    ChosenIds,
     /// 8 Batch streams of 4,194,240 empty queries per message.
     EmptyQueries,
     /// 8 connections that call Subscribe with 4,194,240 empty regions.
@@ -72,6 +84,9 @@ pub enum Attack {
     /// 100 connections to the monitoring address, each with a request whose header arrives a byte a
     /// second. Needs --monitoring.
     Monitoring,
+    /// 8 connections that ask for all past fixes of the world, and for their density, again and
+    /// again. Only if it is named: the server needs --data and --history.
+    Past,
 }
 
 impl Attack {
@@ -103,6 +118,10 @@ pub struct HostileArgs {
     /// Run only this attack; repeat the flag for several [default: all].
     #[arg(long, value_enum, value_name = "NAME")]
     pub attack: Vec<Attack>,
+    /// Flags of `shoal-loadgen run` for the well-behaved client, in place of 20 reports of 50 rows
+    /// and 20 range queries a second.
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    pub client: Option<String>,
     /// wide-regions: regions of the session.
     #[arg(long, default_value_t = 65_536)]
     pub regions: u32,
@@ -204,7 +223,11 @@ impl HostileArgs {
             return self.attack.clone();
         }
         let mut all = Attack::value_variants().to_vec();
-        all.retain(|attack| *attack != Attack::Monitoring || self.monitoring.is_some());
+        all.retain(|attack| match attack {
+            Attack::Monitoring => self.monitoring.is_some(),
+            Attack::Past => false,
+            _ => true,
+        });
         all
     }
 }

@@ -1,7 +1,7 @@
 //! Runs the attacks one after the other, each while a well-behaved client uses the server.
 //!
-//! The client is a run of `shoal-loadgen run` with fixed flags, so it measures as that command
-//! does. It is connected before an attack starts.
+//! The client is a run of `shoal-loadgen run`, so it measures as that command does. It is connected
+//! before an attack starts.
 
 use clap::Parser as _;
 use shoal_client::Client;
@@ -96,7 +96,8 @@ impl Hostile {
             Some(attack) => Some(Attacker::start(&self.args, &self.fleet, attack).await?),
             None => None,
         };
-        let plan = self.plan(CLIENT_FLAGS, self.args.seconds)?;
+        let flags = self.args.client.as_deref().unwrap_or(CLIENT_FLAGS);
+        let plan = self.plan(flags, self.args.seconds)?;
         let pid = self.args.server_pid;
         let before = pid.and_then(resident_mib);
         let memory = pid.map(MemoryWatch::start);
@@ -112,7 +113,10 @@ impl Hostile {
             Ok(summary) => {
                 // The last query is due at the same time as the last report, whose ack may end the
                 // run first.
-                let queries_due = (self.args.seconds * CLIENT_QUERIES_PER_S) as u64;
+                let queries_due = match self.args.client {
+                    None => (self.args.seconds * CLIENT_QUERIES_PER_S) as u64,
+                    Some(_) => 0,
+                };
                 row.set_client(summary, queries_due.saturating_sub(1));
             }
             Err(error) => row.broken = Some(error.to_string()),

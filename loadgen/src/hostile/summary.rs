@@ -35,6 +35,8 @@ pub struct AttackRow {
     pub acks: u64,
     /// From the intended send time of a report to its ack.
     pub ack_ms: Percentiles,
+    /// Rows accepted per second.
+    pub rows_per_s: f64,
     /// Queries answered.
     pub queries: u64,
     /// From the intended send time of a query to the end of its answer.
@@ -70,6 +72,7 @@ impl AttackRow {
         let queries_sent = summary.queries + summary.failed_queries;
         self.unsent = summary.behind_rows + queries_due.saturating_sub(queries_sent);
         self.acks = summary.messages;
+        self.rows_per_s = summary.updates_per_s;
         self.ack_ms = summary.ack_ms;
         self.queries = summary.queries;
         self.query_ms = summary.query_ms;
@@ -83,7 +86,7 @@ impl AttackRow {
     }
 
     /// The cells of this row of the table.
-    fn cells(&self) -> [String; 8] {
+    fn cells(&self) -> [String; 9] {
         let absent = || "-".to_owned();
         let ms = |count: u64, of: &Percentiles| match count {
             0 => absent(),
@@ -98,6 +101,7 @@ impl AttackRow {
         [
             self.attack.clone(),
             ms(self.acks, &self.ack_ms),
+            format!("{:.0}", self.rows_per_s),
             ms(self.queries, &self.query_ms),
             match &self.broken {
                 Some(_) => "broken".to_owned(),
@@ -150,6 +154,7 @@ impl HostileSummary {
         table.set_header([
             "attack",
             "acks p50/p99/max ms",
+            "rows/s",
             "queries p50/p99/max ms",
             "refused",
             "attacker CPU s/s",

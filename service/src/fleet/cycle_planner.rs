@@ -19,7 +19,7 @@ use super::receipt_refusals::{ConvertedRequest, DroppedOnReceipt, RefusedRows};
 use super::subscription_planner::{PlannedSubscriptions, SubscriptionPlanner};
 use crate::cycle::{BatchId, CycleRecord, Producers, Verdict};
 use crate::error::ServiceError;
-use crate::limits::{MESSAGE_ROWS_MAX, ServerLimits};
+use crate::limits::ServerLimits;
 use crate::shares::{FairQueue, Requester};
 use crate::subscription::Sessions;
 
@@ -205,7 +205,6 @@ impl CyclePlanner {
         }
         while let Ok(job) = self.receivers.changes.try_recv() {
             let rows = job.converted.request.rows();
-            debug_assert!(rows <= MESSAGE_ROWS_MAX, "larger messages are refused on receipt");
             self.changes.push(job.permit.client, CHANGE_WORK + rows as u64, job);
         }
         let mut rows: usize = plan.requests.iter().map(Request::rows).sum();

@@ -88,11 +88,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Request, String> {
 
 /// Parses a block from the log; its size was checked when it was received.
 pub(super) fn block(bytes: &[u8]) -> Result<Block, String> {
-    let budget = Budget {
-        rows_max: crate::limits::MESSAGE_ROWS_MAX as u32,
-        bytes_max: bytes.len(),
-        ..Budget::default()
-    };
+    let budget = Budget { bytes_max: bytes.len(), ..Budget::default() };
     Block::parse(Bytes::copy_from_slice(bytes), &budget).map_err(|error| error.to_string())
 }
 

@@ -25,7 +25,7 @@ use crate::access::{Call, MeteredQuota};
 use crate::cycle::{BatchId, DEFAULT, Durability, FleetName};
 use crate::error::ServiceError;
 use crate::fleet::{ChangePermit, ChangeReply, ConvertedRequest, Fleet, FleetState, PendingChange};
-use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_ROWS_MAX, WORKER_BYTES_MIN, WORKER_ROWS_MIN};
+use crate::limits::{MESSAGE_BYTES_MAX, WORKER_BYTES_MIN, WORKER_ROWS_MIN};
 use crate::shares::FairWorkers;
 
 /// Parses the messages of one stream.
@@ -106,7 +106,7 @@ impl Intake {
         };
         let block = block.transpose().inspect_err(|_| fleet.metrics().count_failed())?;
         let batch = self.batch(&message);
-        Ok(Report {
+        let report = Report {
             call: self.call.clone(),
             message,
             block,
@@ -117,7 +117,14 @@ impl Intake {
             arrived,
             time_max_ms,
             workers,
-        })
+        };
+        let (rows, limit) = (report.rows(), self.context.limits.message_rows_max);
+        if rows > limit {
+            report.fleet.metrics().count_failed();
+            let what = "the number of rows in a message (limit message_rows_max)";
+            return Err(ServiceError::Limit { what, value: rows as u64, limit: limit as u64 });
+        }
+        Ok(report)
     }
 
     /// Completes with the reason when a fleet that the stream has reported to ends.
@@ -168,11 +175,7 @@ fn parse_block(bytes: Bytes, names: usize, fleet: &Fleet) -> Result<Block, Servi
     if names > 0 {
         fleet.names_for("block_names")?;
     }
-    let budget = Budget {
-        rows_max: MESSAGE_ROWS_MAX as u32,
-        bytes_max: MESSAGE_BYTES_MAX,
-        ..Budget::default()
-    };
+    let budget = Budget { bytes_max: MESSAGE_BYTES_MAX, ..Budget::default() };
     let block = Block::parse(bytes, &budget)?;
     let (found, expected) = (block.header().space, fleet.space().tag());
     if found == expected {

@@ -11,7 +11,7 @@ use super::protobuf_reader::{ProtobufReader, Value};
 use crate::cycle::Durability;
 use crate::error::ServiceError;
 use crate::fleet_request::durability_of;
-use crate::limits::{MESSAGE_ROWS_MAX, PRODUCER_BYTES_MAX};
+use crate::limits::PRODUCER_BYTES_MAX;
 
 const WHAT: &str = "ReportRequest";
 
@@ -59,8 +59,7 @@ impl ReportMessage {
     ///
     /// # Errors
     /// [`ServiceError::Malformed`], [`ServiceError::Field`] for a producer's name that is too long or
-    /// an option that the payload has not,
-    /// [`ServiceError::Limit`] for more rows than a message may have.
+    /// an option that the payload has not.
     pub(super) fn parse(bytes: Bytes) -> Result<Self, ServiceError> {
         use report_request::{
             BATCH_SEQ, BLOCK, BLOCK_NAMES, DROP_INVALID_MEASURES, DURABILITY, FLEET, PRODUCER, ROWS,
@@ -138,11 +137,6 @@ impl ReportMessage {
                 let problem = "must be empty without a block: rows have their own names";
                 Err(ServiceError::field("block_names", problem))
             }
-            Payload::Rows { count, .. } if count > MESSAGE_ROWS_MAX => Err(ServiceError::Limit {
-                what: "the number of rows in a message",
-                value: count as u64,
-                limit: MESSAGE_ROWS_MAX as u64,
-            }),
             _ => Ok(()),
         }
     }
@@ -280,7 +274,6 @@ fn text_span(
 #[cfg(test)]
 mod tests {
     use prost::Message as _;
-    use prost::encoding::{WireType, encode_key, encode_varint};
     use shoal_proto::v1::report_request::Payload as Sent;
     use shoal_proto::v1::{Fix, ReportRequest, Rows};
 
@@ -377,20 +370,10 @@ mod tests {
     }
 
     #[test]
-    fn long_names_and_many_rows_are_refused() {
+    fn long_names_are_refused() {
         let mut long = request(Some(rows(1)));
         long.producer = "p".repeat(129);
         let error = ReportMessage::parse(long.encode_to_vec().into()).unwrap_err();
         assert!(error.to_string().contains("129 bytes exceed the limit of 128"), "{error}");
-
-        // Empty fixes, 2 bytes each.
-        let mut rows = Vec::new();
-        (0..=MESSAGE_ROWS_MAX).for_each(|_| rows.extend([0x0a, 0]));
-        let mut bytes = Vec::new();
-        encode_key(report_request::ROWS, WireType::LengthDelimited, &mut bytes);
-        encode_varint(rows.len() as u64, &mut bytes);
-        bytes.extend(rows);
-        let error = ReportMessage::parse(bytes.into()).unwrap_err();
-        assert!(matches!(error, ServiceError::Limit { .. }), "{error}");
     }
 }

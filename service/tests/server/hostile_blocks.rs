@@ -3,11 +3,12 @@
 use shoal_codec::{BlockCodec as _, CpuCodec, FixColumns, FixRow};
 use shoal_engine::Space;
 use shoal_proto::v1;
+use shoal_service::{ServerLimits, ServerOptions};
 use shoal_testkit::Random;
 
 use crate::running::{
-    ReportsOnce as _, Running, START_MS, block, fix, objects_in, reason, refused, report, rows,
-    sums, world,
+    ReportsOnce as _, Running, START_MS, block, fix, objects_in, options, reason, refused, report,
+    rows, sums, world,
 };
 
 /// A valid block of `count` objects.
@@ -92,6 +93,22 @@ async fn flipped_bits_are_detected() {
         .flat_map(|ack| &ack.failed)
         .all(|failed| reason(failed.status.as_ref()) == "BLOCK");
     assert!(reasons);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_with_too_many_rows_fails_alone() {
+    let limits = ServerLimits { message_rows_max: 3, ..ServerLimits::default() };
+    let server = Running::start_with(ServerOptions { limits, ..options() }).await;
+    let mut client = server.positions().await;
+    let many = rows((0..4).map(|object| fix(object, START_MS, 1.0, 1.0)).collect());
+    for (object, message) in [(7, many), (8, block(encoded(&Space::geographic(), 4)))] {
+        let acks = report(&mut client, vec![message.clone(), marker(object)]).await;
+        assert_eq!(sums(&acks), (1, 0, 1));
+        let status = refused(client.once(message).await, "LIMIT");
+        assert!(status.message().contains("message_rows_max"), "{status:?}");
+    }
+    let most = block(encoded(&Space::geographic(), 3));
+    assert_eq!(sums(&report(&mut client, vec![most]).await), (3, 0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use prost::Message as _;
 use shoal_proto::v1;
+use shoal_service::{ServerLimits, ServerOptions};
 use shoal_testkit::Random;
 use tonic::Code;
 
 use crate::raw_client::report_raw;
 use crate::running::{
-    ReportsOnce as _, Running, START_MS, detail, fix, objects_in, reason, refused, report, rows,
-    sums, world,
+    ReportsOnce as _, Running, START_MS, detail, fix, objects_in, options, reason, refused, report,
+    rows, sums, world,
 };
 
 fn good(object: u64) -> v1::ReportRequest {
@@ -123,7 +124,8 @@ async fn a_message_beyond_64_mib_is_refused_and_others_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_of_the_maximum_size_is_accepted() {
-    let server = Running::start().await;
+    let limits = ServerLimits { message_rows_max: 2 << 20, ..ServerLimits::default() };
+    let server = Running::start_with(ServerOptions { limits, ..options() }).await;
     let mut client = server.positions().await;
     // Per row 36 bytes of fix and 2 bytes of framing.
     let count = (63 << 20) / 38;

@@ -158,8 +158,9 @@ async fn session_churn_leaks_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_of_all_objects_is_chunked_and_frees_its_memory() {
-    let server = start(ServerLimits::default()).await;
     const OBJECTS: u64 = 300_000;
+    let limits = ServerLimits { message_rows_max: OBJECTS as usize, ..ServerLimits::default() };
+    let server = start(limits).await;
     let fixes = (0..OBJECTS).map(|object| fix(object, START_MS, 1.0, 1.0)).collect();
     let mut positions = server.positions().await;
     positions.once(rows(fixes)).await.unwrap();
@@ -187,7 +188,11 @@ async fn a_snapshot_of_all_objects_is_chunked_and_frees_its_memory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unread_snapshot_is_dropped_for_a_waiting_snapshot() {
     // Memory for one snapshot, at 9 bytes per member.
-    let limits = ServerLimits { answer_bytes_max: 8 << 20, ..ServerLimits::default() };
+    let limits = ServerLimits {
+        answer_bytes_max: 8 << 20,
+        message_rows_max: 600_000,
+        ..ServerLimits::default()
+    };
     let server = start(limits).await;
     let fixes = (0..600_000).map(|object| fix(object, START_MS, 1.0, 1.0)).collect();
     server.positions().await.once(rows(fixes)).await.unwrap();

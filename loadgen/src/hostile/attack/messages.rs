@@ -8,10 +8,12 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use prost::Message as _;
 use shoal_client::v1::batch_query::Kind;
 use shoal_client::v1::{
-    BatchQuery, BatchRequest, Circle, EventKind, Fix, NearestQuery, Polygon, Projection,
-    QueryOptions, Rectangle, Region, RegionSubscription, ReportRequest, Ring, Rows, region,
-    report_request,
+    BatchQuery, BatchRequest, Circle, CountRegionsRequest, DensityRequest, EventKind, Fix,
+    MultiPolygon, NearestQuery, PassedRequest, Polygon, Projection, QueryOptions, Rectangle,
+    Region, RegionSubscription, ReportRequest, Ring, Rows, TimeWindow, region, report_request,
 };
+use shoal_codec::{Aim, BlockStream, CpuCodec, FixColumns, FixRow, PlanChoice};
+use shoal_engine::Space;
 
 use crate::limits::MESSAGE_QUERIES_MAX;
 
@@ -23,6 +25,20 @@ const STAR_VERTICES: u32 = 4_096;
 const STAR_INNER: f64 = 0.3;
 /// Objects of a nearest query.
 const NEAREST_K: u32 = 1_000;
+/// Stars among mixed queries: one in this many.
+const MIXED_STARS: u32 = 64;
+/// Multipolygons of a CountRegions, and triangles of each: the server's limit of vertices.
+const COUNTED_MULTI_POLYGONS: u32 = 64;
+const TRIANGLES: u32 = STAR_VERTICES / 3;
+/// Rows of a block of equal rows: the server's limit.
+const CONSTANT_ROWS: usize = 256 << 10;
+/// Their object.
+const CONSTANT_OBJECT: u64 = 3 << 60;
+/// Rows whose ids differ in their high bits only, and the lowest of these bits.
+const CHOSEN_IDS: u32 = 1 << 16;
+const CHOSEN_ID_BIT: u32 = 48;
+/// Side of the squares of a density of the past, degrees.
+const DENSITY_CELL: f64 = 0.5;
 /// Fixes of a message of empty fixes.
 pub const EMPTY_FIXES: usize = (4 << 20) - 1;
 /// Queries, regions or rings of a message of empty ones.
@@ -95,6 +111,103 @@ pub fn nearest(fleet: &str) -> Bytes {
         Kind::Nearest(NearestQuery { x, y, k: NEAREST_K, distance_max_m: None })
     };
     batch(fleet, Projection::Ids, (0..MESSAGE_QUERIES_MAX).map(nearest))
+}
+
+/// 4,096 counts: stars, circles, nearest queries and rectangles of half of the world.
+#[must_use]
+pub fn mixed_queries(fleet: &str) -> Bytes {
+    let region = |kind| Kind::Range(Region { kind: Some(kind) });
+    let query = |index: u32| {
+        let (x, y) = spread(index);
+        if index.is_multiple_of(MIXED_STARS) {
+            let size = 1.0 - f64::from(index) / 1e5;
+            return region(region::Kind::Polygon(Polygon { rings: vec![star(size)] }));
+        }
+        match index % 3 {
+            0 => region(region::Kind::Circle(Circle { x, y, radius_m: CIRCLE_RADIUS_M })),
+            1 => Kind::Nearest(NearestQuery { x, y, k: NEAREST_K, distance_max_m: None }),
+            _ => {
+                let half = Rectangle { west: x, south: -90.0, east: x / 2.0 + 90.0, north: y };
+                region(region::Kind::Rectangle(half))
+            }
+        }
+    };
+    batch(fleet, Projection::Count, (0..MESSAGE_QUERIES_MAX).map(query))
+}
+
+/// A CountRegions of 4,096 rectangles of the whole world.
+#[must_use]
+pub fn count_rectangles(fleet: &str) -> Bytes {
+    count_regions(fleet, (0..MESSAGE_QUERIES_MAX).map(|_| world()))
+}
+
+/// A CountRegions of [`COUNTED_MULTI_POLYGONS`] multipolygons of [`TRIANGLES`] triangles, each of
+/// which covers a large part of the world.
+#[must_use]
+pub fn count_triangles(fleet: &str) -> Bytes {
+    let ring = |index: u32| {
+        let corner = |third: f64| {
+            let turn = f64::from(index) / f64::from(TRIANGLES * COUNTED_MULTI_POLYGONS);
+            let (sin, cos) = (TAU * (turn + third / 3.0)).sin_cos();
+            (89.0 * cos, 89.0 * sin)
+        };
+        let (x, y) = [0.0, 1.0, 2.0].map(corner).into_iter().unzip();
+        Ring { x, y }
+    };
+    let multi_polygon = |number: u32| {
+        let triangles = number * TRIANGLES..(number + 1) * TRIANGLES;
+        let polygons = triangles.map(|index| Polygon { rings: vec![ring(index)] }).collect();
+        Region { kind: Some(region::Kind::MultiPolygon(MultiPolygon { polygons })) }
+    };
+    count_regions(fleet, (0..COUNTED_MULTI_POLYGONS).map(multi_polygon))
+}
+
+fn count_regions(fleet: &str, regions: impl Iterator<Item = Region>) -> Bytes {
+    let regions = regions.collect();
+    let request = CountRegionsRequest { fleet: fleet.to_owned(), regions, ..Default::default() };
+    request.encode_to_vec().into()
+}
+
+/// The requests of Passed, for all past fixes of the world, and of Density.
+#[must_use]
+pub fn past_of_the_world(fleet: &str, now_ms: i64) -> (Bytes, Bytes) {
+    let window = Some(TimeWindow { from_ms: 0, to_ms: now_ms + AHEAD_MS });
+    let passed = PassedRequest {
+        fleet: fleet.to_owned(),
+        region: Some(world()),
+        window,
+        projection: Projection::Fixes.into(),
+        ..PassedRequest::default()
+    };
+    let (fleet, cell) = (fleet.to_owned(), DENSITY_CELL);
+    let density = DensityRequest { fleet, window, cell, ..DensityRequest::default() };
+    (passed.encode_to_vec().into(), density.encode_to_vec().into())
+}
+
+/// A report of a block of [`CONSTANT_ROWS`] equal rows.
+#[must_use]
+pub fn constant_block(fleet: &str, now_ms: i64) -> Bytes {
+    block(fleet, (0..CONSTANT_ROWS).map(|_| FixRow::new(CONSTANT_OBJECT, now_ms, 0, 0)))
+}
+
+/// A report of a block of [`CHOSEN_IDS`] objects.
+#[must_use]
+pub fn chosen_ids(fleet: &str, now_ms: i64) -> Bytes {
+    block(
+        fleet,
+        (0..CHOSEN_IDS).map(|id| FixRow::new(u64::from(id) << CHOSEN_ID_BIT, now_ms, id as i32, 0)),
+    )
+}
+
+fn block(fleet: &str, rows: impl ExactSizeIterator<Item = FixRow>) -> Bytes {
+    let mut columns = FixColumns::with_capacity(rows.len());
+    rows.for_each(|row| columns.push_row(row));
+    let plans = PlanChoice::Planned(Aim::Fast);
+    let encoded = BlockStream::new(Space::geographic().tag(), plans).encode(&CpuCodec, &columns);
+    let block = encoded.expect("a block has as many rows");
+    let payload = Some(report_request::Payload::Block(block.into()));
+    let request = ReportRequest { fleet: fleet.to_owned(), payload, ..ReportRequest::default() };
+    request.encode_to_vec().into()
 }
 
 /// A report of [`EMPTY_FIXES`] fixes in two bytes each.
@@ -272,9 +385,25 @@ mod tests {
             (circles("f"), 4_096),
             (stars("f", 120), 120),
             (nearest("f"), 4_096),
+            (mixed_queries("f"), 4_096),
         ] {
             assert!(message.len() <= MESSAGE_BYTES_MAX);
             assert_eq!(BatchRequest::decode(message).unwrap().queries.len(), queries);
+        }
+        for (message, regions) in [(count_rectangles("f"), 4_096), (count_triangles("f"), 64)] {
+            assert_eq!(CountRegionsRequest::decode(message).unwrap().regions.len(), regions);
+        }
+    }
+
+    #[test]
+    fn blocks_are_small_for_their_rows() {
+        for (message, rows, bytes_max) in
+            [(constant_block("f", 5), CONSTANT_ROWS, 600), (chosen_ids("f", 5), 1 << 16, 1 << 20)]
+        {
+            assert!(message.len() <= bytes_max, "{}", message.len());
+            let request = ReportRequest::decode(message).unwrap();
+            let Some(Payload::Block(block)) = request.payload else { panic!("not a block") };
+            assert_eq!(shoal_codec::BlockHeader::parse(&block).unwrap().rows as usize, rows);
         }
     }
 }

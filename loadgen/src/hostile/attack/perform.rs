@@ -53,13 +53,34 @@ fn prepare(args: &AttackArgs, target: &Arc<Target>) -> Result<Prepared, LoadErro
         Attack::Stars => Box::pin(queries::back_to_back(target, messages::stars(fleet, 120))),
         Attack::Nearest => Box::pin(queries::back_to_back(target, messages::nearest(fleet))),
         Attack::Deadlines => Box::pin(queries::deadlines(target, messages::stars(fleet, 16))),
+        Attack::MixedQueries => {
+            Box::pin(queries::back_to_back(target, messages::mixed_queries(fleet)))
+        }
+        Attack::CountRectangles => {
+            let message = messages::count_rectangles(fleet);
+            Box::pin(queries::calls(target, vec![(queries::COUNT_REGIONS_PATH, message)], None))
+        }
+        Attack::CountTriangles => {
+            let message = messages::count_triangles(fleet);
+            let calls = vec![(queries::COUNT_REGIONS_PATH, message)];
+            Box::pin(queries::calls(target, calls, Some(queries::COUNT_DEADLINE)))
+        }
+        Attack::ConstantBlocks => {
+            let message = messages::constant_block(fleet, now_ms());
+            Box::pin(reports::back_to_back(target, message))
+        }
+        Attack::ChosenIds => {
+            Box::pin(reports::back_to_back(target, messages::chosen_ids(fleet, now_ms())))
+        }
         Attack::EmptyFixes => Box::pin(reports::back_to_back(target, messages::empty_fixes(fleet))),
         Attack::EmptyQueries => Box::pin(queries::back_to_back(target, messages::empty_parts())),
         Attack::EmptyRegions => {
-            Box::pin(queries::calls(target, queries::SUBSCRIBE_PATH, messages::empty_parts()))
+            let calls = vec![(queries::SUBSCRIBE_PATH, messages::empty_parts())];
+            Box::pin(queries::calls(target, calls, None))
         }
         Attack::EmptyRings => {
-            Box::pin(queries::calls(target, queries::COUNT_REGIONS_PATH, messages::empty_rings()))
+            let calls = vec![(queries::COUNT_REGIONS_PATH, messages::empty_rings())];
+            Box::pin(queries::calls(target, calls, None))
         }
         Attack::Overload => Box::pin(overload::overload(target, fleet.to_owned(), now_ms())),
         Attack::RowsAhead => {
@@ -84,6 +105,11 @@ fn prepare(args: &AttackArgs, target: &Arc<Target>) -> Result<Prepared, LoadErro
             Some(address) => Box::pin(connections::monitoring(target, address)),
             None => return Err(LoadError::Usage("the attack needs --monitoring".to_owned())),
         },
+        Attack::Past => {
+            let (passed, density) = messages::past_of_the_world(fleet, now_ms());
+            let calls = vec![(queries::PASSED_PATH, passed), (queries::DENSITY_PATH, density)];
+            Box::pin(queries::calls(target, calls, None))
+        }
     })
 }
 

@@ -21,6 +21,12 @@ use crate::limits::ANSWER_BYTES_MAX;
 const BATCH_PATH: &str = "/shoal.v1.QueryService/Batch";
 /// Path of CountRegions.
 pub const COUNT_REGIONS_PATH: &str = "/shoal.v1.QueryService/CountRegions";
+/// Path of Passed.
+pub const PASSED_PATH: &str = "/shoal.v1.HistoryService/Passed";
+/// Path of Density.
+pub const DENSITY_PATH: &str = "/shoal.v1.HistoryService/Density";
+/// The deadline of CountRegions with very many edges.
+pub const COUNT_DEADLINE: Duration = Duration::from_secs(8);
 /// Path of Subscribe.
 pub const SUBSCRIBE_PATH: &str = "/shoal.v1.SubscriptionService/Subscribe";
 /// Connections of an attack, with one stream each.
@@ -69,30 +75,43 @@ async fn back_to_back_on_one(target: Arc<Target>, message: Bytes) {
     }
 }
 
-/// 8 connections call a method with a message, again and again.
-pub async fn calls(target: Arc<Target>, path: &'static str, message: Bytes) {
-    together(CONNECTIONS, || calls_on_one(Arc::clone(&target), path, message.clone())).await;
+/// 8 connections call methods with messages in turn, again and again, with this deadline.
+pub async fn calls(
+    target: Arc<Target>,
+    calls: Vec<(&'static str, Bytes)>,
+    deadline: Option<Duration>,
+) {
+    together(CONNECTIONS, || calls_on_one(Arc::clone(&target), calls.clone(), deadline)).await;
 }
 
-async fn calls_on_one(target: Arc<Target>, path: &'static str, message: Bytes) {
+async fn calls_on_one(
+    target: Arc<Target>,
+    calls: Vec<(&'static str, Bytes)>,
+    deadline: Option<Duration>,
+) {
     let client = target.connect().await;
-    loop {
-        // An answer is decoded as `()`, the empty message, which skips all of its fields.
-        let codec = RawResponseCodec::<()>::default();
-        let path = PathAndQuery::from_static(path);
-        let mut grpc = Grpc::new(client.channel());
-        let called = match grpc.ready().await {
-            Ok(()) => {
-                let called = grpc.server_streaming(Request::new(message.clone()), path, codec);
-                called.await.map(drop)
-            }
-            Err(error) => Err(Status::from_error(error.into())),
-        };
-        match called {
+    for (path, message) in calls.iter().cycle() {
+        let mut request = Request::new(message.clone());
+        if let Some(deadline) = deadline {
+            request.set_timeout(deadline);
+        }
+        match call(&client, path, request).await {
             Ok(()) => target.answered(1),
             Err(status) => target.failed(status).await,
         }
     }
+}
+
+/// Calls a method and reads its answer.
+async fn call(client: &Client, path: &'static str, request: Request<Bytes>) -> Result<(), Status> {
+    // An answer is decoded as `()`, the empty message, which skips all of its fields.
+    let codec = RawResponseCodec::<()>::default();
+    let mut grpc = Grpc::new(client.channel()).max_decoding_message_size(ANSWER_BYTES_MAX);
+    grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
+    let path = PathAndQuery::from_static(path);
+    let mut answers = grpc.server_streaming(request, path, codec).await?.into_inner();
+    while answers.message().await?.is_some() {}
+    Ok(())
 }
 
 /// 8 connections call Batch with a message and a deadline that it cannot meet, again and again.

@@ -14,7 +14,7 @@ use super::grid::{CellRange, TILE_SHIFT};
 use super::query_work::Meter;
 use super::scan::{Cells, chain, inside};
 use super::view::View;
-use crate::region::{PreparedRegion, Region};
+use crate::region::{Preparation, PreparedRegion, Region};
 use crate::space::QuantaRect;
 
 /// Blocks of `1 << LEAF_LEVEL` cells on a side are not split: testing some 20 positions costs as
@@ -44,14 +44,14 @@ struct Part<'a> {
 }
 
 impl View<'_> {
-    /// A region prepared for a test of each object in the cells of its cover.
-    pub(super) fn prepare<'r>(&self, region: &'r Region) -> PreparedRegion<'r> {
-        PreparedRegion::new(region, || self.cells.objects_near(region))
+    /// How to prepare a region for a test of each object in the cells of its cover.
+    pub(super) fn preparation<'r>(&self, region: &'r Region) -> Preparation<'r> {
+        Preparation::new(region, || self.cells.objects_near(region))
     }
 
-    /// The most work that [`View::prepare`] takes for a region.
-    pub(super) fn prepare_work_max(&self, region: &Region) -> u64 {
-        PreparedRegion::prepare_work_max(region, || self.cells.objects_near(region))
+    /// A region prepared so.
+    pub(super) fn prepare<'r>(&self, region: &'r Region) -> PreparedRegion<'r> {
+        self.preparation(region).prepare()
     }
 
     /// Number of objects in a region; partial if the meter exceeds its limit.

@@ -94,7 +94,7 @@ impl View<'_> {
             // A region prepared for this many tests takes only a few comparisons for each test.
             let objects = self.objects();
             let tests = objects.saturating_mul(region.test_work().min(LARGE_TEST_WORK));
-            let others = self.prepare_work_max(region) + copy_work(query, objects);
+            let others = self.preparation(region).work() + copy_work(query, objects);
             let cost = tests.saturating_add(others);
             if work.take_all(number, cost) {
                 out.count(number, cost);
@@ -261,6 +261,9 @@ impl Page {
             }
             QueryKind::Nearest { .. } => {}
         }
+        if query.filter.is_some() {
+            meter.filter(self.slots.len() - first);
+        }
         meter.copy(query, self.slots.len() - first);
         self.work.push((number, meter.used()));
         if !work.end(&meter) {
@@ -280,11 +283,7 @@ impl Page {
         number: u32,
         meter: &mut Meter,
     ) -> Option<u64> {
-        if !meter.allows(view.prepare_work_max(region)) {
-            return None;
-        }
-        let region = &view.prepare(region);
-        meter.prepare(region);
+        let region = &meter.prepare(view.preparation(region))?;
         let slots = &mut self.slots;
         let most = if query.filter.is_none() { query.matches_max() } else { usize::MAX };
         if most > 0 && view.add_slots(region, most.min(MANY), meter, slots) || meter.is_over() {

@@ -8,10 +8,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::query::{Projection, Query, RowLimit};
-use crate::region::PreparedRegion;
+use crate::region::{Preparation, PreparedRegion};
 
+/// Least work of visiting a bucket, which may be empty: a cache miss, mostly fetched ahead.
+const BUCKET_WORK: u64 = 2;
 /// Work of finding one object by its id: two cache misses.
 const GET_WORK: u64 = 8;
+/// Work of reading one record for a filter: a cache miss that overlaps with others.
+const FILTER_WORK: u64 = 3;
 /// Work of copying one record into an answer: two cache lines, often of new memory. Copying a
 /// million records takes 25 ms of two cores, testing them 3 ms.
 const RECORD_WORK: u64 = 8;
@@ -114,9 +118,14 @@ impl Meter {
         !self.is_refused
     }
 
-    /// Counts the work of preparing a region.
-    pub(super) fn prepare(&mut self, region: &PreparedRegion<'_>) {
-        self.used = self.used.saturating_add(region.prepare_work());
+    /// Prepares a region and counts the work; `None` if it exceeds what is left.
+    pub(super) fn prepare<'a>(&mut self, region: Preparation<'a>) -> Option<PreparedRegion<'a>> {
+        let work = region.work();
+        if !self.allows(work) {
+            return None;
+        }
+        self.used = self.used.saturating_add(work);
+        Some(region.prepare())
     }
 
     /// Sets the work of each further position to that of a test in this region.
@@ -134,11 +143,17 @@ impl Meter {
         self.is_refused || self.used > self.left
     }
 
-    /// Counts visited positions; false once they exceed what was left.
+    /// Counts the positions of a visited bucket; false once they exceed what was left.
     #[inline(always)]
     pub(super) fn visit(&mut self, positions: usize) -> bool {
-        self.used = self.used.saturating_add(positions as u64 * self.weight);
+        let work = (positions as u64 * self.weight).max(BUCKET_WORK);
+        self.used = self.used.saturating_add(work);
         !self.is_over()
+    }
+
+    /// Counts slots whose records are read for a filter.
+    pub(super) fn filter(&mut self, slots: usize) {
+        self.used = self.used.saturating_add(slots as u64 * FILTER_WORK);
     }
 
     /// Counts the rows of an answer to which this number of objects match.

@@ -19,7 +19,7 @@ pub use circle::Circle;
 pub use cover::Cover;
 pub use edge::Edge;
 pub use polygon::{Polygon, Slabs};
-pub use prepared::PreparedRegion;
+pub use prepared::{Preparation, PreparedRegion};
 pub use rectangle::Rectangle;
 pub use region::Region;
 pub use ring::Ring;

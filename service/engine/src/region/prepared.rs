@@ -3,19 +3,20 @@
 //! Answers exactly as the region does; preparing it only saves work. A polygon of many vertices
 //! gets a raster if there are enough tests that building it saves time.
 
-use super::polygon::Polygon;
-use super::raster::Raster;
+use super::raster::{Raster, SquareSize};
 use super::{Cover, Region};
 use crate::space::QuantaRect;
 
 /// Work of testing a point by a raster; see [`Region::test_work`].
 const RASTER_TEST_WORK: u64 = 4;
-/// Work of building a raster, for each edge of a slab. Building takes some 4 ms for thousands of
-/// vertices.
-const RASTER_EDGE_WORK: u64 = 256;
+/// Work of building a raster, for each vertex. Building takes some 4 ms for thousands of vertices.
+const RASTER_VERTEX_WORK: u64 = 256;
 
-fn raster_work(polygon: &Polygon) -> u64 {
-    polygon.vertices() as u64 * RASTER_EDGE_WORK
+/// A region and how it will be prepared.
+#[derive(Clone, Copy, Debug)]
+pub struct Preparation<'a> {
+    region: &'a Region,
+    raster: Option<SquareSize>,
 }
 
 /// A region, with a raster if it is a polygon for which building one is worthwhile.
@@ -25,42 +26,43 @@ pub struct PreparedRegion<'a> {
     raster: Option<Box<Raster<'a>>>,
 }
 
-impl<'a> PreparedRegion<'a> {
-    /// Prepares a region for about `tests()` tests of points; `tests` is called for a polygon only.
+impl<'a> Preparation<'a> {
+    /// How to prepare a region for about `tests()` tests of points; `tests` is called for a polygon
+    /// only.
     #[must_use]
     pub fn new(region: &'a Region, tests: impl FnOnce() -> u64) -> Self {
         let raster = match region {
             Region::Rectangle(_) | Region::Circle(_) => None,
-            Region::Polygon(polygon) => Raster::for_tests(polygon, tests()).map(Box::new),
+            Region::Polygon(polygon) => Raster::size_for(polygon, tests()),
         };
         Self { region, raster }
     }
 
-    /// The most work that [`PreparedRegion::prepare_work`] counts for a region and this number of
-    /// tests.
+    /// The work that it takes, as [`Region::test_work`], whether or not the raster can be built.
     #[must_use]
-    pub fn prepare_work_max(region: &Region, tests: impl FnOnce() -> u64) -> u64 {
-        match region {
-            Region::Polygon(polygon) if Raster::may_be_built(polygon, tests()) => {
-                raster_work(polygon)
-            }
-            Region::Polygon(_) | Region::Rectangle(_) | Region::Circle(_) => 0,
+    pub fn work(&self) -> u64 {
+        match (self.raster, self.region) {
+            (Some(_), Region::Polygon(polygon)) => polygon.vertices() as u64 * RASTER_VERTEX_WORK,
+            _ => 0,
         }
     }
 
+    /// Prepares the region.
+    #[must_use]
+    pub fn prepare(self) -> PreparedRegion<'a> {
+        let raster = match (self.raster, self.region) {
+            (Some(size), Region::Polygon(polygon)) => Raster::new(polygon, size).map(Box::new),
+            _ => None,
+        };
+        PreparedRegion { region: self.region, raster }
+    }
+}
+
+impl<'a> PreparedRegion<'a> {
     /// See [`Region::test_work`].
     #[must_use]
     pub fn test_work(&self) -> u64 {
         self.raster.as_ref().map_or_else(|| self.region.test_work(), |_| RASTER_TEST_WORK)
-    }
-
-    /// The work that preparing it took, as [`Region::test_work`].
-    #[must_use]
-    pub fn prepare_work(&self) -> u64 {
-        match (&self.raster, self.region) {
-            (Some(_), Region::Polygon(polygon)) => raster_work(polygon),
-            _ => 0,
-        }
     }
 
     /// See [`Region::contains`].

@@ -66,10 +66,16 @@ pub(super) struct Raster<'a> {
     entries: Vec<u16>,
 }
 
+/// The size of the squares of a raster: 2^x by 2^y quanta.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SquareSize {
+    shifts: (u32, u32),
+}
+
 impl<'a> Raster<'a> {
-    /// The raster that makes this number of tests fastest; `None` if they are faster without one,
-    /// or if it exceeds the limits.
-    pub(super) fn for_tests(polygon: &'a Polygon, tests: u64) -> Option<Self> {
+    /// The size of squares that makes this number of tests fastest; `None` if they are faster
+    /// without a raster.
+    pub(super) fn size_for(polygon: &Polygon, tests: u64) -> Option<SquareSize> {
         let slabs = polygon.slabs();
         let (plain_ns, in_slab) = (plain_ns(&slabs, tests), in_slab(&slabs));
         if plain_ns < WORTH_NS {
@@ -87,6 +93,9 @@ impl<'a> Raster<'a> {
             let along = |length: f64, shift: u32| length / f64::from(1_u32 << shift);
             let crossed = along(wide, shifts.0) + along(high, shifts.1);
             let entries = polygon.vertices() as f64 + crossed;
+            if entries > ENTRIES_MAX as f64 {
+                return f64::INFINITY;
+            }
             let building =
                 squares * SQUARE_NS + entries * ENTRY_NS + rows as f64 * in_slab * ROW_EDGE_NS;
             building + tests * (POINT_NS + entries / squares * ENTRY_TEST_NS)
@@ -95,16 +104,11 @@ impl<'a> Raster<'a> {
             .map(|side| shifts(&slabs, side))
             .map(|shifts| (cost_ns(shifts), shifts))
             .min_by(|a, b| a.0.total_cmp(&b.0))?;
-        if cost_ns < plain_ns { Self::new(polygon, shifts) } else { None }
-    }
-
-    /// False only if [`Raster::for_tests`] builds none.
-    pub(super) fn may_be_built(polygon: &Polygon, tests: u64) -> bool {
-        plain_ns(&polygon.slabs(), tests) >= WORTH_NS
+        (cost_ns < plain_ns).then_some(SquareSize { shifts })
     }
 
     /// Builds a raster; `None` if it exceeds [`ENTRIES_MAX`] or [`VISITS_MAX`].
-    fn new(polygon: &'a Polygon, shifts: (u32, u32)) -> Option<Self> {
+    pub(super) fn new(polygon: &'a Polygon, SquareSize { shifts }: SquareSize) -> Option<Self> {
         let slabs = polygon.slabs();
         let (columns, rows) = size(&slabs, shifts);
         let squares = Vec::with_capacity(columns * rows + 1);

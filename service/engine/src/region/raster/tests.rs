@@ -109,6 +109,10 @@ fn point(random: &mut Random, raster: &Raster<'_>) -> (i32, i32) {
     (clamp(x + near(random)), clamp(y + near(random)))
 }
 
+fn squares(polygon: &Polygon, side: u32) -> SquareSize {
+    SquareSize { shifts: shifts(&polygon.slabs(), side) }
+}
+
 #[test]
 fn a_raster_answers_as_its_polygon() {
     let (mut held, mut uniform, mut beyond, mut parts) = ([0; 2], [0; 2], 0, 0);
@@ -116,7 +120,7 @@ fn a_raster_answers_as_its_polygon() {
         let random = &mut Random::new(seed);
         let polygon = polygon(random);
         let side = 2 + random.below(7) as u32;
-        let raster = Raster::new(&polygon, shifts(&polygon.slabs(), side)).unwrap();
+        let raster = Raster::new(&polygon, squares(&polygon, side)).unwrap();
         beyond += raster.entries.iter().filter(|entry| **entry & ENDS_BEYOND != 0).count();
         parts += raster.entries.iter().filter(|entry| **entry & PART_BEGINS != 0).count();
         for _ in 0..300 {
@@ -160,15 +164,15 @@ fn a_raster_is_built_where_it_pays_and_within_its_bounds() {
         (turn.cos() * reach, turn.sin() * reach)
     });
     let star = polygon(star.collect());
-    let raster = Raster::for_tests(&star, 1_000_000).unwrap();
+    let raster = Raster::new(&star, Raster::size_for(&star, 1_000_000).unwrap()).unwrap();
     assert!(raster.squares.len() <= (1 << 18) + 1 && raster.entries.len() <= ENTRIES_MAX);
-    assert!(Raster::for_tests(&star, 10).is_none());
+    assert!(Raster::size_for(&star, 10).is_none());
     assert!(
-        Raster::for_tests(&polygon(vec![(0.0, 0.0), (9.0, 0.0), (0.0, 9.0)]), 1 << 20).is_none()
+        Raster::size_for(&polygon(vec![(0.0, 0.0), (9.0, 0.0), (0.0, 9.0)]), 1 << 20).is_none()
     );
     // Every edge crosses the whole box.
     let zigzag = polygon(
         (0..4096).map(|at| (f64::from(at % 2) * 90.0, f64::from(at / 2 % 2) * 90.0)).collect(),
     );
-    assert!(Raster::new(&zigzag, shifts(&zigzag.slabs(), 9)).is_none());
+    assert!(Raster::new(&zigzag, squares(&zigzag, 9)).is_none());
 }
