@@ -287,6 +287,14 @@ pub const CYCLE_PACE_WORK_MIN: u64 = 512 << 10;
 pub const LONG_REQUESTS_AT_ONCE: usize = 16;
 /// Maximum number of queries of these requests together; one request may have all.
 pub const LONG_QUERIES_AT_ONCE: usize = BATCH_QUERIES_MAX;
+/// Maximum work of a test of one record against all of them, in tests of a rectangle; one request
+/// may have more.
+pub const LONG_WORK_AT_ONCE: u64 = 2 * LONG_QUERIES_AT_ONCE as u64;
+/// Time of the steps between which deadlines are checked, milliseconds.
+pub const LONG_QUERY_STEP_MS: u64 = 5;
+/// Bytes of the rasters of polygons: of one, and of all queries that are answered together.
+/// [`QUERY_VERTICES_MAX`] limits large polygons server-wide to some hundred.
+pub const LONG_QUERY_RASTER_BYTES: (usize, usize) = (1 << 20, 64 << 20);
 /// Longest time for answers outside the cycles. A checkpoint waits for their end.
 pub const LONG_QUERY_MS_MAX: u64 = 30_000;
 /// How often the start of a thread of the log is tried before its fleet takes no more reports.

@@ -8,10 +8,25 @@ use std::thread::{Builder, JoinHandle};
 
 use crate::error::ServiceError;
 
-/// Niceness of background threads: each gets about a quarter of a core for which it competes with a
-/// thread of normal priority. With a lower priority, other processes of a busy machine could starve
-/// them.
-const BACKGROUND_NICENESS: i32 = 5;
+/// Priorities below that of other threads. With lower ones, other processes of a busy machine could
+/// starve them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Priority {
+    /// A quarter of a core for which the thread competes with one of normal priority.
+    Low,
+    /// A tenth of such a core.
+    Lowest,
+}
+
+impl Priority {
+    /// The niceness that gives such a share.
+    fn niceness(self) -> i32 {
+        match self {
+            Self::Low => 5,
+            Self::Lowest => 10,
+        }
+    }
+}
 
 /// Runs blocking work on a thread of the runtime's blocking pool.
 ///
@@ -89,26 +104,28 @@ impl fmt::Debug for LazyThread {
     }
 }
 
-/// As [`spawn`], on a thread of low priority.
+/// As [`spawn`], on a thread of a lower priority.
 ///
 /// # Errors
 /// [`ServiceError::Io`].
-pub(crate) fn spawn_background(
+pub(crate) fn spawn_at(
+    priority: Priority,
     name: String,
     work: impl FnOnce() + Send + 'static,
 ) -> Result<JoinHandle<()>, ServiceError> {
-    spawn(name, || {
-        enter_background();
+    spawn(name, move || {
+        lower(priority);
         work();
     })
 }
 
 /// Lowers the priority of this thread, on systems where each thread has a priority of its own.
-pub(crate) fn enter_background() {
+pub(crate) fn lower(priority: Priority) {
     // On other systems the call would change the whole process. If it fails, the thread keeps its
     // priority.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::nice(BACKGROUND_NICENESS);
+    if cfg!(target_os = "linux") {
+        let _ = rustix::process::nice(priority.niceness());
+    }
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub use query::{
     SharedWords,
 };
 pub use rank::Ranker;
-pub use record_scan::RecordScan;
+pub use record_scan::{RecordScan, ScannedState};
 pub use region::{Circle, Cover, Polygon, Rectangle, Region, Ring};
 pub use space::{PLANAR_QUANTUM_M, QuantaRect, Space};
 pub use stage::dispatch::RowValidator;

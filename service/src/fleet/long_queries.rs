@@ -3,8 +3,9 @@
 //! They are answered from an export of the state, which the engine's thread delivers in slices
 //! between cycles. So all answers of a request show one epoch, and updates continue meanwhile. A
 //! thread tests each slice against the queries, on at most half of the cores. Clients are served in
-//! turn, each with one request at a time. The thread checks for expired deadlines and for callers
-//! that left between parts of a slice.
+//! turn by the cost of their queries, and costly requests are not answered together with others.
+//! Between steps of a few milliseconds the thread checks for expired deadlines and for callers that
+//! left.
 
 use std::num::NonZero;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +14,9 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use shoal_codec::FixColumns;
-use shoal_engine::{AnswerSet, EngineError, ExportHeader, RecordScan, Space};
+use shoal_engine::{
+    AnswerSet, EngineError, ExportHeader, Query, QueryKind, RecordScan, Region, ScannedState, Space,
+};
 use tokio::time::{Duration, Instant};
 
 use super::job_answers::JobAnswers;
@@ -22,16 +25,20 @@ use crate::cycle::{ExportRows, FleetName};
 use crate::error::ServiceError;
 use crate::limits::{
     BUSY_RETRY_MS, EXPORT_SLICES_WAITING, LONG_QUERIES_AT_ONCE, LONG_QUERY_MS_MAX,
-    LONG_REQUESTS_AT_ONCE,
+    LONG_QUERY_RASTER_BYTES, LONG_QUERY_STEP_MS, LONG_REQUESTS_AT_ONCE, LONG_WORK_AT_ONCE,
 };
 use crate::shares::FairQueue;
-use crate::threads::{enter_background, spawn_background};
+use crate::threads::{Priority, lower, spawn_at};
 
-/// Rows that are tested between two checks of deadlines.
-const ROWS_AT_ONCE: usize = 1 << 10;
+/// Rows of a step, least and most. A step begins with the least number.
+const STEP_ROWS: (usize, usize) = (16, 1 << 10);
 /// Maximum number of queries in one part. A part is tested by one core; its queries share the order
 /// of the rows.
 const PART_QUERIES_MAX: usize = 512;
+/// Work of a test of a polygon at most: rasters are small here.
+const POLYGON_WORK_MAX: u64 = 16;
+/// Work of a test for a nearest query; most rows are outside a box.
+const NEAREST_WORK: u64 = 2;
 
 /// Requests that wait for an export.
 #[derive(Debug, Default)]
@@ -41,24 +48,32 @@ pub(super) struct LongQueries {
 
 /// The requests of one export.
 struct Search {
-    jobs: Vec<QueryJob>,
-    space: Space,
-    requests: Vec<LongRequest>,
+    state: ScannedState,
     rows: Receiver<FixColumns>,
     /// Receives a message whenever rows were taken.
     taken: Sender<()>,
-    rows_missing: u64,
     /// Term, epoch and clock of the answers.
     at: (u64, u64, i64),
     end: Instant,
+    step_rows: usize,
 }
 
 /// A request in progress.
-struct LongRequest {
+struct LongRequest<'a> {
     terms: QueryTerms,
     /// Its queries in order, `part_queries` in each but the last.
-    parts: Vec<RecordScan>,
+    parts: Vec<RecordScan<'a>>,
     part_queries: usize,
+}
+
+/// About what it costs to test a record against all queries, in tests of a rectangle.
+fn work_of(queries: &[Query]) -> u64 {
+    let work = |query: &Query| match &query.kind {
+        QueryKind::Range(region) => region.test_work().min(POLYGON_WORK_MAX),
+        QueryKind::Nearest { .. } => NEAREST_WORK,
+        QueryKind::Get(_) => 1,
+    };
+    queries.iter().map(work).sum()
 }
 
 impl LongQueries {
@@ -67,11 +82,16 @@ impl LongQueries {
         !self.waiting.is_empty()
     }
 
-    /// Adds a request; drops waiting requests that were abandoned.
-    pub(super) fn add(&mut self, job: QueryJob) {
+    /// Adds requests, and drops waiting ones that were abandoned.
+    pub(super) fn add(&mut self, jobs: Vec<QueryJob>) {
+        if jobs.is_empty() {
+            return;
+        }
         let now = Instant::now();
         self.waiting.retain(|job| !job.terms.is_abandoned(now));
-        self.waiting.push(job.client, job.queries.len() as u64, job);
+        for job in jobs {
+            self.waiting.push(job.client, work_of(&job.queries), job);
+        }
     }
 
     /// Refuses all requests.
@@ -95,14 +115,17 @@ impl LongQueries {
         term: u64,
     ) -> Result<Option<ExportRows>, ServiceError> {
         let now = Instant::now();
-        let (mut jobs, mut queries) = (Vec::new(), 0);
+        let (mut jobs, mut queries, mut work) = (Vec::new(), 0, 0);
         while jobs.len() < LONG_REQUESTS_AT_ONCE {
             let fits = |job: &QueryJob| {
-                jobs.is_empty() || queries + job.queries.len() <= LONG_QUERIES_AT_ONCE
+                jobs.is_empty()
+                    || queries + job.queries.len() <= LONG_QUERIES_AT_ONCE
+                        && work + work_of(&job.queries) <= LONG_WORK_AT_ONCE
             };
             let Some((_, job)) = self.waiting.pop_if(fits) else { break };
             if !job.terms.is_abandoned(now) {
                 queries += job.queries.len();
+                work += work_of(&job.queries);
                 jobs.push(job);
             }
         }
@@ -113,92 +136,130 @@ impl LongQueries {
         let (taken, taken_receiver) = bounded(1);
         let at = (term, state.epoch, state.clock_ms);
         let end = now + Duration::from_millis(LONG_QUERY_MS_MAX);
-        let (space, requests, rows_missing) = (*space, Vec::new(), state.objects);
-        let search = Search { jobs, space, requests, rows, taken, rows_missing, at, end };
-        spawn_background(format!("queries-{name}"), || search.run())?;
+        let is_polygon =
+            |query: &&Query| matches!(&query.kind, QueryKind::Range(Region::Polygon(_)));
+        let polygons = jobs.iter().flat_map(|job| &job.queries).filter(is_polygon).count();
+        let (of_one, of_all) = LONG_QUERY_RASTER_BYTES;
+        let state = ScannedState {
+            space: *space,
+            clock_ms: state.clock_ms,
+            records: state.objects,
+            raster_bytes_max: of_one.min(of_all / polygons.max(1)),
+        };
+        let search = Search { state, rows, taken, at, end, step_rows: STEP_ROWS.0 };
+        spawn_at(Priority::Lowest, format!("queries-{name}"), || search.run(jobs))?;
         Ok(Some(ExportRows::new(row_sender, taken_receiver)))
     }
 }
 
 impl Search {
-    fn run(mut self) {
-        for job in std::mem::take(&mut self.jobs) {
-            self.requests.push(LongRequest::new(job, &self.space, self.at.2, self.rows_missing));
-            self.drop_late();
+    fn run(mut self, jobs: Vec<QueryJob>) {
+        let (queries, terms): (Vec<_>, Vec<_>) =
+            jobs.into_iter().map(|QueryJob { queries, terms, .. }| (queries, terms)).unzip();
+        let mut requests = Vec::new();
+        for (queries, terms) in queries.iter().zip(terms) {
+            requests.extend(LongRequest::new(queries, terms, self.state));
+            self.drop_late(&mut requests);
         }
-        while self.rows_missing > 0 {
-            let Ok(rows) = self.rows.recv() else { return self.abandon() };
+        let mut rows_missing = self.state.records;
+        while rows_missing > 0 {
+            let Ok(rows) = self.rows.recv() else { return abandon(requests) };
             // An error means that a message is there already, or that the engine sends no more.
             let _ = self.taken.try_send(());
-            self.rows_missing = self.rows_missing.saturating_sub(rows.len() as u64);
-            self.read(&rows);
-            if self.requests.is_empty() {
+            rows_missing = rows_missing.saturating_sub(rows.len() as u64);
+            self.drop_late(&mut requests);
+            self.read(&rows, &mut requests);
+            if requests.is_empty() {
                 return;
             }
         }
-        for request in self.requests {
-            let LongRequest { terms, parts, part_queries } = request;
-            let _ = terms.reply.send(Ok(answers(parts, part_queries, self.at)));
+        for LongRequest { terms, parts, part_queries } in requests {
+            if !terms.is_abandoned(Instant::now()) {
+                let _ = terms.reply.send(Ok(answers(parts, part_queries, self.at)));
+            }
         }
     }
 
     /// Tests rows against all queries.
-    fn read(&mut self, rows: &FixColumns) {
+    fn read(&mut self, rows: &FixColumns, requests: &mut Vec<LongRequest<'_>>) {
         let mut first = 0;
-        while first < rows.len() && !self.requests.is_empty() {
-            let piece = first..rows.len().min(first + ROWS_AT_ONCE);
-            first = piece.end;
-            let parts = self.requests.iter_mut().flat_map(|request| &mut request.parts);
-            let mut parts: Vec<&mut RecordScan> = parts.collect();
-            let mut read = || parts.par_iter_mut().for_each(|scan| scan.read(rows, piece.clone()));
-            match pool() {
-                Some(pool) => pool.install(read),
-                None => read(),
-            }
-            self.drop_late();
+        while first < rows.len() && !requests.is_empty() {
+            let started = Instant::now();
+            let step = first..rows.len().min(first + self.step_rows);
+            first = step.end;
+            let parts = requests.iter_mut().flat_map(|request| &mut request.parts);
+            let mut parts: Vec<&mut RecordScan<'_>> = parts.collect();
+            on_pool(|| parts.par_iter_mut().for_each(|scan| scan.read(rows, step.clone())));
+            self.step_rows = step_rows(step.len(), started.elapsed());
+            self.drop_late(requests);
         }
     }
 
     /// Drops abandoned requests, and ends those that take too long with an error.
-    fn drop_late(&mut self) {
+    fn drop_late(&self, requests: &mut Vec<LongRequest<'_>>) {
         let now = Instant::now();
-        self.requests.retain(|request| !request.terms.is_abandoned(now));
+        requests.retain(|request| !request.terms.is_abandoned(now));
         if self.end <= now {
             let what = "milliseconds for the queries of a request";
             let (value, limit) = (LONG_QUERY_MS_MAX, LONG_QUERY_MS_MAX);
-            self.refuse(|| ServiceError::Limit { what, value, limit });
-        }
-    }
-
-    /// Fails all requests: the engine abandoned the export.
-    fn abandon(&mut self) {
-        let what = "the memory for long queries beside updates";
-        self.refuse(|| ServiceError::Busy { what, limit: 0, retry_ms: BUSY_RETRY_MS });
-    }
-
-    fn refuse(&mut self, error: impl Fn() -> ServiceError) {
-        for request in self.requests.drain(..) {
-            let _ = request.terms.reply.send(QueryReply::Err(error()));
+            refuse(requests, || ServiceError::Limit { what, value, limit });
         }
     }
 }
 
-impl LongRequest {
-    fn new(job: QueryJob, space: &Space, clock_ms: i64, records: u64) -> Self {
-        let QueryJob { queries, terms, .. } = job;
+/// Rows of the next step, after one of this many rows took this time.
+fn step_rows(rows: usize, time: Duration) -> usize {
+    let share = LONG_QUERY_STEP_MS as f64 / 1e3 / time.as_secs_f64().max(1e-9);
+    ((rows as f64 * share) as usize).clamp(STEP_ROWS.0, STEP_ROWS.1)
+}
+
+/// Fails all requests: the engine abandoned the export.
+fn abandon(mut requests: Vec<LongRequest<'_>>) {
+    let what = "the memory for long queries beside updates";
+    refuse(&mut requests, || ServiceError::Busy { what, limit: 0, retry_ms: BUSY_RETRY_MS });
+}
+
+fn refuse(requests: &mut Vec<LongRequest<'_>>, error: impl Fn() -> ServiceError) {
+    for request in requests.drain(..) {
+        let _ = request.terms.reply.send(QueryReply::Err(error()));
+    }
+}
+
+impl<'a> LongRequest<'a> {
+    /// Prepares the queries of a request; `None` if it is abandoned meanwhile.
+    fn new(queries: &'a [Query], terms: QueryTerms, state: ScannedState) -> Option<Self> {
         let cores = pool().map_or(1, ThreadPool::current_num_threads);
         let part_queries = queries.len().div_ceil(cores).clamp(1, PART_QUERIES_MAX);
-        let part = |queries: &[_]| RecordScan::new(space, queries.to_vec(), clock_ms, records);
-        Self { terms, parts: queries.chunks(part_queries).map(part).collect(), part_queries }
+        let part = |queries: &'a [Query]| {
+            let mut scan = RecordScan::new(state);
+            for query in queries {
+                if terms.is_abandoned(Instant::now()) {
+                    return None;
+                }
+                scan.add(query);
+            }
+            Some(scan)
+        };
+        let parts: Option<_> = on_pool(|| queries.par_chunks(part_queries).map(part).collect());
+        let parts = parts?;
+        Some(Self { terms, parts, part_queries })
     }
 }
 
-fn answers(parts: Vec<RecordScan>, part_queries: usize, at: (u64, u64, i64)) -> JobAnswers {
-    let pages: Vec<_> = parts.into_iter().map(RecordScan::finish).collect();
+fn answers(parts: Vec<RecordScan<'_>>, part_queries: usize, at: (u64, u64, i64)) -> JobAnswers {
+    let pages: Vec<_> = on_pool(|| parts.into_par_iter().map(RecordScan::finish).collect());
     let count = pages.iter().map(|page| page.heads.len()).sum();
     let place = |query: usize| ((query / part_queries) as u32, (query % part_queries) as u32);
     let set = AnswerSet::new(pages, (0..count).map(place).collect());
     JobAnswers::new(Arc::new(set), 0, count, at, 0)
+}
+
+/// Runs work on the threads of [`pool`].
+fn on_pool<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    match pool() {
+        Some(pool) => pool.install(work),
+        None => work(),
+    }
 }
 
 /// The thread pool that long queries of all fleets share. If it cannot be started, returns `None`;
@@ -210,7 +271,21 @@ fn pool() -> Option<&'static ThreadPool> {
         let name = |thread| format!("long-queries-{thread}");
         let threads = (cores / 2).max(1);
         let builder = ThreadPoolBuilder::new().num_threads(threads).thread_name(name);
-        builder.start_handler(|_| enter_background()).build().ok()
+        builder.start_handler(|_| lower(Priority::Lowest)).build().ok()
     };
     POOL.get_or_init(start).as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_follow_their_time() {
+        let step = Duration::from_millis(LONG_QUERY_STEP_MS);
+        assert_eq!(step_rows(200, step), 200);
+        assert_eq!(step_rows(200, step * 4), 50);
+        assert_eq!(step_rows(200, Duration::ZERO), STEP_ROWS.1);
+        assert_eq!(step_rows(200, step * 1_000), STEP_ROWS.0);
+    }
 }

@@ -41,7 +41,7 @@ impl CycleAnswers {
             self;
         let set = Arc::new(set);
         let (is_alone, beside) = (jobs.len() == 1, jobs.len().saturating_sub(1));
-        let mut put_off = Vec::new();
+        let (mut put_off, mut long) = (Vec::new(), Vec::new());
         planner.receive_queries();
         let mut first = 0;
         for PlannedQueries { client, count, mut terms } in jobs {
@@ -65,7 +65,7 @@ impl CycleAnswers {
                 let job = QueryJob { client, queries: queries[places].to_vec(), terms };
                 if is_long {
                     metrics.query_requests_long.inc();
-                    long_queries.add(job);
+                    long.push(job);
                 } else {
                     metrics.query_requests_put_off.inc();
                     put_off.push(job);
@@ -73,6 +73,7 @@ impl CycleAnswers {
             }
         }
         planner.put_off(put_off);
+        long_queries.add(long);
         planner.reuse(queries);
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::client::Requester;
 use super::fair_queue::FairQueue;
 use crate::error::ServiceError;
-use crate::threads::spawn_background;
+use crate::threads::{Priority, spawn_at};
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -67,7 +67,7 @@ impl FairWorkers {
         let workers = Self(Arc::new(End(Arc::default())));
         for thread in 0..threads {
             let shared = workers.0.0.clone();
-            spawn_background(format!("{name}-{thread}"), move || shared.run())?;
+            spawn_at(Priority::Low, format!("{name}-{thread}"), move || shared.run())?;
         }
         Ok(workers)
     }

@@ -3,7 +3,7 @@
 //! Answers of a backend with an answer lag are compared with the model's before the cycle. A
 //! difference panics with the label (which has the seed), the cycle and the place.
 
-use shoal_codec::FixRow;
+use shoal_codec::{FixColumns, FixRow};
 
 use super::builders::{START_MS, plane, query};
 use super::compare::{answers_difference, first_difference, lists, snapshot_difference};
@@ -13,7 +13,7 @@ use crate::error::EngineError;
 use crate::events::EventSet;
 use crate::model::Model;
 use crate::query::{AnswerSet, Query, QueryKind};
-use crate::record_scan::RecordScan;
+use crate::record_scan::{RecordScan, ScannedState};
 use crate::space::Space;
 use crate::subscription::SubscriptionChange;
 
@@ -30,14 +30,17 @@ pub struct OwnedAnswer {
     pub(super) ranks: Vec<u64>,
 }
 
-/// An export that has not ended. Holds the model's rows, ascending, the rows that the backend
-/// returned, the model's answers at the start of the export, and the scan that answers the same
-/// queries from the export.
+/// An export that has not ended.
 struct Exporting {
+    /// The model's rows, ascending.
     expected: Vec<FixRow>,
-    actual: Vec<FixRow>,
+    /// The rows that the backend returned.
+    slices: Vec<FixColumns>,
+    /// Queries that a scan of these rows answers.
+    queries: Vec<Query>,
+    /// The model's answers at the start of the export.
     answers: AnswerSet,
-    scan: RecordScan,
+    state: ScannedState,
 }
 
 /// A backend and the model on the same input.
@@ -254,10 +257,14 @@ impl Trial {
         header.term = self.model.options().term;
         assert_eq!(Ok(header), self.model.begin_export(), "{}: header of an export", self.label);
         let answers = self.model.answer(&queries, header.clock_ms);
-        let scan =
-            RecordScan::new(&self.model.options().space, queries, header.clock_ms, header.objects);
+        let state = ScannedState {
+            space: self.model.options().space,
+            clock_ms: header.clock_ms,
+            records: header.objects,
+            raster_bytes_max: 1 << 16,
+        };
         let expected = self.model.records().values().copied().collect();
-        self.exporting = Some(Exporting { expected, actual: Vec::new(), answers, scan });
+        self.exporting = Some(Exporting { expected, slices: Vec::new(), queries, answers, state });
     }
 
     /// Takes at most `rows_max` rows of the export; false at its end, when all are compared.
@@ -267,19 +274,28 @@ impl Trial {
         let rows = rows.unwrap_or_else(|error| panic!("{label}: {error}"));
         let exporting = self.exporting.as_mut().expect("an export runs");
         if let Some(columns) = rows {
-            let half = columns.len() / 2;
-            exporting.scan.read(&columns, 0..half);
-            exporting.scan.read(&columns, half..columns.len());
             let allowed = 1..=rows_max.max(1);
             assert!(allowed.contains(&columns.len()), "{label}: {} rows", columns.len());
-            exporting.actual.extend((0..columns.len()).map(|row| columns.row(row)));
+            exporting.slices.push(columns);
             return true;
         }
-        exporting.actual.sort_unstable_by_key(|row| row.object);
-        if let Some(difference) = lists("row", &exporting.expected, &exporting.actual) {
-            panic!("{label} export: {difference}");
-        }
-        if let Some(Exporting { answers, scan, .. }) = self.exporting.take() {
+        if let Some(exported) = self.exporting.take() {
+            let Exporting { expected, slices, queries, answers, state } = exported;
+            let rows = |slice: &FixColumns| -> Vec<_> {
+                (0..slice.len()).map(|row| slice.row(row)).collect()
+            };
+            let mut actual: Vec<FixRow> = slices.iter().flat_map(rows).collect();
+            actual.sort_unstable_by_key(|row| row.object);
+            if let Some(difference) = lists("row", &expected, &actual) {
+                panic!("{label} export: {difference}");
+            }
+            let mut scan = RecordScan::new(state);
+            queries.iter().for_each(|query| scan.add(query));
+            for slice in &slices {
+                let half = slice.len() / 2;
+                scan.read(slice, 0..half);
+                scan.read(slice, half..slice.len());
+            }
             let page = scan.finish();
             let places = (0..page.heads.len()).map(|head| (0, head as u32)).collect();
             let found = AnswerSet::new(vec![page], places);

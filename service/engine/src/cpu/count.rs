@@ -46,7 +46,7 @@ struct Part<'a> {
 impl View<'_> {
     /// How to prepare a region for a test of each object in the cells of its cover.
     pub(super) fn preparation<'r>(&self, region: &'r Region) -> Preparation<'r> {
-        Preparation::new(region, || self.cells.objects_near(region))
+        Preparation::new(region, usize::MAX, || self.cells.objects_near(region))
     }
 
     /// A region prepared so.

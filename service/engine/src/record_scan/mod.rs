@@ -14,7 +14,7 @@ use shoal_codec::FixColumns;
 use self::found::Found;
 use crate::query::{AnswerPage, Query, QueryKind};
 use crate::rank::{RankPoint, Ranker};
-use crate::region::{Circle, Cover};
+use crate::region::{Circle, Cover, Preparation, PreparedRegion, Region};
 use crate::space::{QuantaRect, Space};
 use crate::stage::region_index::RegionIndex;
 
@@ -24,13 +24,30 @@ const BLOCK_ROWS: usize = 16;
 /// A box without points.
 const NOWHERE: QuantaRect = QuantaRect { x_min: 1, y_min: 0, x_max: 0, y_max: 0 };
 
+/// Tests of a polygon if positions were spread evenly, times this, are expected: they are not.
+const CROWDING: f64 = 16.0;
+
+/// The state that a scan reads, and what it may take.
+#[derive(Clone, Copy, Debug)]
+pub struct ScannedState {
+    /// The space.
+    pub space: Space,
+    /// The clock of the state.
+    pub clock_ms: i64,
+    /// Its number of records.
+    pub records: u64,
+    /// Bytes that the raster of a polygon may take; many polygons have rasters at once.
+    pub raster_bytes_max: usize,
+}
+
 /// Queries during a scan.
 #[derive(Debug)]
-pub struct RecordScan {
-    space: Space,
-    clock_ms: i64,
-    queries: Vec<Query>,
+pub struct RecordScan<'a> {
+    state: ScannedState,
+    queries: Vec<&'a Query>,
     found: Vec<Found>,
+    /// The regions of the queries; none for other kinds.
+    prepared: Vec<Option<PreparedRegion<'a>>>,
     /// The regions of range queries, by query.
     regions: RegionIndex,
     /// The queries that get an object.
@@ -72,35 +89,53 @@ impl NearestScan {
     }
 }
 
-impl RecordScan {
-    /// Prepares a scan of this number of records for these queries; `clock_ms` is the clock of the
-    /// exported state.
+impl<'a> RecordScan<'a> {
+    /// A scan without queries.
     #[must_use]
-    pub fn new(space: &Space, queries: Vec<Query>, clock_ms: i64, records: u64) -> Self {
-        let mut regions = RegionIndex::new(space.bounds());
-        let mut gets: HashMap<u64, Vec<u32>> = HashMap::new();
-        let mut nearest = Vec::new();
-        for (number, query) in (0..).zip(&queries) {
-            match &query.kind {
-                QueryKind::Get(objects) => {
-                    for object in objects {
-                        let queries = gets.entry(*object).or_default();
-                        // Repeated ids count once.
-                        if queries.last() != Some(&number) {
-                            queries.push(number);
-                        }
+    pub fn new(state: ScannedState) -> Self {
+        Self {
+            state,
+            queries: Vec::new(),
+            found: Vec::new(),
+            prepared: Vec::new(),
+            regions: RegionIndex::new(state.space.bounds()),
+            gets: HashMap::new(),
+            nearest: Vec::new(),
+            cells: Vec::new(),
+            points: Vec::new(),
+        }
+    }
+
+    /// Adds the next query, before rows are read.
+    pub fn add(&mut self, query: &'a Query) {
+        let number = self.queries.len() as u32;
+        let mut prepared = None;
+        match &query.kind {
+            QueryKind::Get(objects) => {
+                for object in objects {
+                    let queries = self.gets.entry(*object).or_default();
+                    // Repeated ids count once.
+                    if queries.last() != Some(&number) {
+                        queries.push(number);
                     }
                 }
-                QueryKind::Range(region) => regions.insert(number, region),
-                QueryKind::Nearest { x, y, k, rank_max } => {
-                    let ranker = Ranker::new(space, *x, *y);
-                    nearest.push(NearestScan::new(space, number, ranker, *k, *rank_max));
-                }
+            }
+            QueryKind::Range(region) => {
+                let tests = || self.state.tests_of(region);
+                let raster_bytes_max = self.state.raster_bytes_max;
+                let region = Preparation::new(region, raster_bytes_max, tests).prepare();
+                self.regions.insert_prepared(number, &region);
+                prepared = Some(region);
+            }
+            QueryKind::Nearest { x, y, k, rank_max } => {
+                let space = &self.state.space;
+                let ranker = Ranker::new(space, *x, *y);
+                self.nearest.push(NearestScan::new(space, number, ranker, *k, *rank_max));
             }
         }
-        let found = queries.iter().map(|query| Found::new(query, records)).collect();
-        let (space, cells, points) = (*space, Vec::new(), Vec::new());
-        Self { space, clock_ms, queries, found, regions, gets, nearest, cells, points }
+        self.found.push(Found::new(query, self.state.records));
+        self.prepared.push(prepared);
+        self.queries.push(query);
     }
 
     /// Reads some rows of a batch. Every record of the state must come once, in any order.
@@ -114,7 +149,7 @@ impl RecordScan {
                 for number in queries.into_iter().flatten() {
                     let number = *number as usize;
                     let query = &self.queries[number];
-                    self.found[number].add(query, self.clock_ms, 0, batch, row);
+                    self.found[number].add(query, self.state.clock_ms, 0, batch, row);
                 }
             }
         }
@@ -125,7 +160,8 @@ impl RecordScan {
 
     /// Tests rows against the regions of one level of the index, cell by cell.
     fn read_level(&mut self, level: usize, batch: &FixColumns, rows: Range<usize>) {
-        let Self { clock_ms, queries, found, regions, cells, .. } = self;
+        let Self { state: ScannedState { clock_ms, .. }, queries, found, .. } = self;
+        let Self { prepared, regions, cells, .. } = self;
         cells.clear();
         let cell = |row: usize| (regions.cell(level, batch.x[row], batch.y[row]), row as u32);
         cells.extend(rows.map(cell));
@@ -144,7 +180,7 @@ impl RecordScan {
             }
             for number in of_cell.partial() {
                 let (query, found) = (&queries[*number as usize], &mut found[*number as usize]);
-                let QueryKind::Range(region) = &query.kind else { continue };
+                let Some(region) = &prepared[*number as usize] else { continue };
                 for row in rows.iter().map(|(_, row)| *row as usize) {
                     if region.contains(batch.x[row], batch.y[row]) {
                         found.add(query, *clock_ms, 0, batch, row);
@@ -156,7 +192,8 @@ impl RecordScan {
 
     /// Offers rows to the nearest queries.
     fn read_nearest(&mut self, batch: &FixColumns, rows: Range<usize>) {
-        let Self { space, clock_ms, queries, found, nearest, points, .. } = self;
+        let Self { state, queries, found, nearest, points, .. } = self;
+        let ScannedState { space, clock_ms, .. } = state;
         let (x, y) = (&batch.x[rows.clone()], &batch.y[rows.clone()]);
         let is_geographic = space.is_geographic();
         points.clear();
@@ -187,6 +224,19 @@ impl RecordScan {
             found.finish(query, &mut page);
         }
         page
+    }
+}
+
+impl ScannedState {
+    /// A guess of the number of tests of a region.
+    fn tests_of(&self, region: &Region) -> u64 {
+        let area = |rect: &QuantaRect| {
+            let side = |min: i32, max: i32| f64::from(max.abs_diff(min)) + 1.0;
+            side(rect.x_min, rect.x_max) * side(rect.y_min, rect.y_max)
+        };
+        let share: f64 = region.cover().as_slice().iter().map(area).sum();
+        let share = CROWDING * share / area(&self.space.bounds());
+        (self.records as f64 * share.min(1.0)) as u64
     }
 }
 

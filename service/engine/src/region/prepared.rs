@@ -28,12 +28,12 @@ pub struct PreparedRegion<'a> {
 
 impl<'a> Preparation<'a> {
     /// How to prepare a region for about `tests()` tests of points; `tests` is called for a polygon
-    /// only.
+    /// only. A raster takes about `bytes_max` bytes at most.
     #[must_use]
-    pub fn new(region: &'a Region, tests: impl FnOnce() -> u64) -> Self {
+    pub fn new(region: &'a Region, bytes_max: usize, tests: impl FnOnce() -> u64) -> Self {
         let raster = match region {
             Region::Rectangle(_) | Region::Circle(_) => None,
-            Region::Polygon(polygon) => Raster::size_for(polygon, tests()),
+            Region::Polygon(polygon) => Raster::size_for(polygon, tests(), bytes_max),
         };
         Self { region, raster }
     }
@@ -59,6 +59,12 @@ impl<'a> Preparation<'a> {
 }
 
 impl<'a> PreparedRegion<'a> {
+    /// The region as it is.
+    #[must_use]
+    pub fn plain(region: &'a Region) -> Self {
+        Self { region, raster: None }
+    }
+
     /// See [`Region::test_work`].
     #[must_use]
     pub fn test_work(&self) -> u64 {

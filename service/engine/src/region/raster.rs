@@ -73,9 +73,9 @@ pub(super) struct SquareSize {
 }
 
 impl<'a> Raster<'a> {
-    /// The size of squares that makes this number of tests fastest; `None` if they are faster
-    /// without a raster.
-    pub(super) fn size_for(polygon: &Polygon, tests: u64) -> Option<SquareSize> {
+    /// The size of squares that makes this number of tests fastest in a raster of about this many
+    /// bytes at most; `None` if they are faster without one.
+    pub(super) fn size_for(polygon: &Polygon, tests: u64, bytes_max: usize) -> Option<SquareSize> {
         let slabs = polygon.slabs();
         let (plain_ns, in_slab) = (plain_ns(&slabs, tests), in_slab(&slabs));
         if plain_ns < WORTH_NS {
@@ -93,7 +93,8 @@ impl<'a> Raster<'a> {
             let along = |length: f64, shift: u32| length / f64::from(1_u32 << shift);
             let crossed = along(wide, shifts.0) + along(high, shifts.1);
             let entries = polygon.vertices() as f64 + crossed;
-            if entries > ENTRIES_MAX as f64 {
+            let bytes = squares * size_of::<u32>() as f64 + entries * size_of::<u16>() as f64;
+            if entries > ENTRIES_MAX as f64 || bytes > bytes_max as f64 {
                 return f64::INFINITY;
             }
             let building =

@@ -7,7 +7,7 @@
 
 pub use super::cell_table::CellPlace;
 use super::cell_table::CellTable;
-use crate::region::Region;
+use crate::region::{Cover, PreparedRegion, Region};
 use crate::space::{HALF_TURN, QuantaRect, Space};
 
 /// Maximum number of cells of one region. Eight by eight cells are each about a quarter of a radius
@@ -93,7 +93,12 @@ impl RegionIndex {
 
     /// Inserts a region under an unused number.
     pub fn insert(&mut self, number: u32, region: &Region) {
-        let Some(level) = level_of(&self.bounds, region) else { return };
+        self.insert_prepared(number, &PreparedRegion::plain(region));
+    }
+
+    /// As [`RegionIndex::insert`].
+    pub fn insert_prepared(&mut self, number: u32, region: &PreparedRegion<'_>) {
+        let Some(level) = level_of(&self.bounds, &region.cover()) else { return };
         let at = self.levels.iter().position(|held| held.level == level);
         let at = at.unwrap_or_else(|| {
             self.levels.push(Level::new(level));
@@ -108,7 +113,8 @@ impl RegionIndex {
 
     /// Removes a number, whose region must be this one.
     pub fn remove(&mut self, number: u32, region: &Region) {
-        let Some(level) = level_of(&self.bounds, region) else { return };
+        let region = &PreparedRegion::plain(region);
+        let Some(level) = level_of(&self.bounds, &region.cover()) else { return };
         let Some(at) = self.levels.iter().position(|held| held.level == level) else { return };
         let held = &mut self.levels[at];
         for_each_cell(&self.bounds, self.is_wide, level, region, |key, is_whole| {
@@ -219,8 +225,7 @@ impl RegionIndex {
 
 /// The lowest level at which a region's cover has at most [`REGION_CELLS_MAX`] cells; `None` for a
 /// region without points.
-fn level_of(bounds: &QuantaRect, region: &Region) -> Option<u32> {
-    let cover = region.cover();
+fn level_of(bounds: &QuantaRect, cover: &Cover) -> Option<u32> {
     let cells = |level: u32| -> u64 {
         let sides = |rect: &QuantaRect| {
             let (columns, rows) = spans(bounds, level, rect);
@@ -241,7 +246,7 @@ fn for_each_cell(
     bounds: &QuantaRect,
     is_wide: bool,
     level: u32,
-    region: &Region,
+    region: &PreparedRegion<'_>,
     mut each: impl FnMut(u64, bool),
 ) {
     let cover = region.cover();

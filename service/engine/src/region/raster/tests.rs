@@ -164,12 +164,16 @@ fn a_raster_is_built_where_it_pays_and_within_its_bounds() {
         (turn.cos() * reach, turn.sin() * reach)
     });
     let star = polygon(star.collect());
-    let raster = Raster::new(&star, Raster::size_for(&star, 1_000_000).unwrap()).unwrap();
+    let raster =
+        Raster::new(&star, Raster::size_for(&star, 1_000_000, usize::MAX).unwrap()).unwrap();
     assert!(raster.squares.len() <= (1 << 18) + 1 && raster.entries.len() <= ENTRIES_MAX);
-    assert!(Raster::size_for(&star, 10).is_none());
-    assert!(
-        Raster::size_for(&polygon(vec![(0.0, 0.0), (9.0, 0.0), (0.0, 9.0)]), 1 << 20).is_none()
-    );
+    let bytes = |raster: &Raster<'_>| 4 * raster.squares.len() + 2 * raster.entries.len();
+    let small = Raster::new(&star, Raster::size_for(&star, 1_000_000, 400_000).unwrap()).unwrap();
+    assert!(bytes(&small) < 500_000 && bytes(&raster) > 1_000_000);
+    let has_size = |polygon, tests, bytes| Raster::size_for(polygon, tests, bytes).is_some();
+    assert!(!has_size(&star, 10, usize::MAX) && !has_size(&star, 1_000_000, 100));
+    let triangle = polygon(vec![(0.0, 0.0), (9.0, 0.0), (0.0, 9.0)]);
+    assert!(!has_size(&triangle, 1 << 20, usize::MAX));
     // Every edge crosses the whole box.
     let zigzag = polygon(
         (0..4096).map(|at| (f64::from(at % 2) * 90.0, f64::from(at / 2 % 2) * 90.0)).collect(),
