@@ -15,6 +15,8 @@ static const u32 VISIT_ITEMS = 2;
 static const u32 WORK_CELLS = 1 << 14;
 // Cells whose counts are read in the time of one test. A guess.
 static const u32 WORK_CELLS_EACH = 8;
+// Work of a row of cells: a warp visits it.
+static const u32 ROW_WORK = 16;
 // Threads of a block that sorts; `BLOCK_THREADS` of the host.
 static const u32 SORT_THREADS = 256;
 // Bits by which one pass sorts. There are fewer passes than with CUB's default, and the counters of

@@ -27,7 +27,8 @@ extern "C" __global__ void query_items(Grid grid, const Part* parts, u32 length,
 }
 
 // Adds the work of every part to the work of its query: the number of candidates times the work of
-// one test, plus the work of reading the counts of the cells. One warp a part.
+// one test, plus the work of the rows and of reading the counts of their cells. The candidates of
+// a count-only rectangle are in the cells of its border. One warp a part.
 extern "C" __global__ void query_work(View view, Queries batch, u32 length, u64 objects,
                                       u64* work) {
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -37,18 +38,30 @@ extern "C" __global__ void query_work(View view, Queries batch, u32 length, u64 
     u32 first = column_of(view.grid, part.x_min);
     u32 columns = column_of(view.grid, part.x_max) - first + 1;
     u64 cells = (u64)rows * columns, candidates = 0;
-    if (view.is_tight != 0) {
+    const Cell* corner = view.cells + (u64)row * view.grid.columns + first;
+    if (part.shape == PART_COUNT) {
+        for (u32 at = lane(); at < columns; at += 32) {
+            candidates += corner[at].count;
+            if (rows > 1) candidates += corner[(u64)(rows - 1) * view.grid.columns + at].count;
+        }
+        for (u32 down = 1 + lane(); down + 1 < rows; down += 32) {
+            const Cell* begin = corner + (u64)down * view.grid.columns;
+            candidates += begin->count;
+            if (columns > 1) candidates += begin[columns - 1].count;
+        }
+        candidates = warp_sum(candidates);
+        if (view.is_tight != 0) cells = 0;
+    } else if (view.is_tight != 0) {
         for (u32 down = lane(); down < rows; down += 32) {
-            const Cell* begin = view.cells + (row + down) * view.grid.columns + first;
+            const Cell* begin = corner + (u64)down * view.grid.columns;
             Cell end = begin[columns - 1];
             candidates += end.start + end.count - begin->start;
         }
         candidates = warp_sum(candidates);
-        cells = rows;
+        cells = 0;
     } else if (cells <= WORK_CELLS) {
         for (u32 at = lane(); at < cells; at += 32) {
-            u32 down = at / columns;
-            candidates += view.cells[(row + down) * view.grid.columns + first + at % columns].count;
+            candidates += corner[(u64)(at / columns) * view.grid.columns + at % columns].count;
         }
         candidates = warp_sum(candidates);
     } else {
@@ -57,7 +70,8 @@ extern "C" __global__ void query_work(View view, Queries batch, u32 length, u64 
     u32 shape = part.shape & ~PART_COUNT;
     u64 each = shape == 0 ? 1 : warp_test_work(batch.shapes[shape], batch.polygons);
     if (lane() != 0) return;
-    atomicAdd(work + part.query, 1 + cells / WORK_CELLS_EACH + candidates * each);
+    u64 cells_work = (u64)rows * ROW_WORK + cells / WORK_CELLS_EACH;
+    atomicAdd(work + part.query, 1 + cells_work + candidates * each);
 }
 
 // Counts the matches of every item and stores the first ITEM_MATCHES, so that few items are visited twice.

@@ -12,6 +12,7 @@ use shoal_engine::{Circle, EngineError, Filter, Query, QueryKind, Ranker, Region
 use crate::launch::{CopyTarget, DeviceBuffer, Kernels, Memory, NearestRanking, Scratch, fault};
 use crate::stages::query::answers::{AnswerBuilder, UploadedQueries, upload};
 use crate::stages::query::batch::QueryBatch;
+use crate::stages::query::work::{CIRCLE_ROUND_WORK, ROUNDS_COUNTED, ranking_work};
 use crate::state::shapes::{Shapes, of_circle};
 
 /// Least and greatest factor on the radius of a circle that holds too few objects.
@@ -48,6 +49,10 @@ struct Search<'a> {
     /// circle.
     narrow_m: f64,
     wide: Option<(f64, Circle)>,
+    /// Objects in the circle that is ranked.
+    candidates: u64,
+    /// Circles so far.
+    rounds: u32,
 }
 
 impl<'a> Search<'a> {
@@ -61,9 +66,20 @@ impl<'a> Search<'a> {
         let ranker = Ranker::new(space, x, y);
         let (radius_m, filter) = (first_radius_m(k), query.filter.as_deref());
         let circle = Circle::bounded(space, &ranker, radius_m, rank_max);
-        let (k, narrow_m, wide) = (u64::from(k), 0.0, None);
-        let mut search =
-            Self { number, ranker, k, rank_max, filter, radius_m, circle, narrow_m, wide };
+        let (k, narrow_m, wide, candidates, rounds) = (u64::from(k), 0.0, None, 0, 0);
+        let mut search = Self {
+            number,
+            ranker,
+            k,
+            rank_max,
+            filter,
+            radius_m,
+            circle,
+            narrow_m,
+            wide,
+            candidates,
+            rounds,
+        };
         search.stay_within(space);
         Some(search)
     }
@@ -101,6 +117,7 @@ impl<'a> Search<'a> {
             self.radius_m *= aim.clamp(WIDER.0, WIDER.1);
         } else {
             self.wide = Some((self.radius_m, self.circle));
+            self.candidates = total;
             if total <= enough(self.k) {
                 return false;
             }
@@ -130,7 +147,7 @@ fn upload_circles(
 }
 
 /// Candidates up to which ranking costs less than another count. A guess.
-fn enough(k: u64) -> u64 {
+pub(super) fn enough(k: u64) -> u64 {
     4 * k + 64
 }
 
@@ -252,6 +269,7 @@ impl AnswerBuilder<'_> {
         }
         let open = (0..searches.len()).filter(|at| searches[*at].k > 0).collect();
         self.settle_circles(&mut searches, open)?;
+        self.admit_ranking(&mut searches);
         let circle = |search: &Search<'_>| search.wide.map_or(search.circle, |(_, circle)| circle);
         // Queries for 0 objects need no circle.
         let wanted: Vec<_> = searches.iter().filter(|search| search.k > 0).collect();
@@ -303,13 +321,36 @@ impl AnswerBuilder<'_> {
         }
     }
 
+    /// Ends the searches whose candidates take more than the remaining work to rank.
+    fn admit_ranking(&mut self, searches: &mut [Search<'_>]) {
+        let Some(work) = &mut self.work else { return };
+        for search in searches.iter_mut().filter(|search| search.candidates > enough(search.k)) {
+            // Enough candidates were counted when the query was admitted.
+            let counted = ranking_work(search.k, enough(search.k));
+            let more = ranking_work(search.k, search.candidates) - counted;
+            if search.k > 0 && !work.take_more(search.number, more) {
+                search.leave();
+            }
+        }
+    }
+
     /// Returns the searches of `open` whose circles fit into the remaining work; ends the others.
     fn admit_circles(
         &mut self,
         searches: &mut [Search<'_>],
-        open: Vec<usize>,
+        mut open: Vec<usize>,
     ) -> Result<Vec<usize>, EngineError> {
         let Some(work) = &mut self.work else { return Ok(open) };
+        open.retain(|at| {
+            let search = &mut searches[*at];
+            search.rounds += 1;
+            let is_admitted =
+                search.rounds <= ROUNDS_COUNTED || work.take_more(search.number, CIRCLE_ROUND_WORK);
+            if !is_admitted {
+                search.leave();
+            }
+            is_admitted
+        });
         let most = CIRCLE_WORK_MAX.saturating_mul(self.objects);
         if (open.len() as u64).saturating_mul(most) <= work.left() || open.is_empty() {
             return Ok(open);

@@ -12,6 +12,7 @@ use crate::stages::answers::{Answers, Pool, PooledBuffer};
 use crate::stages::context::Context;
 use crate::stages::dispatch::staging::Staged;
 use crate::stages::query::answers::AnswerBuilder;
+use crate::stages::query::work::QueryWork;
 use crate::state::fleet::FleetState;
 
 /// Most unused rows, which no answer returns, that are written to avoid counting a second time. A
@@ -210,10 +211,10 @@ impl QueryStage {
     }
 
     /// Replaces answers that exceed a limit of all rows or none by their totals, if they have many
-    /// rows.
+    /// rows, and refuses those whose rows exceed the remaining work.
     fn withhold(
         &mut self,
-        staged: &Staged,
+        staged: &mut Staged,
         view: &ViewArgument,
         mut progress: QueryProgress,
     ) -> Result<QueryProgress, EngineError> {
@@ -226,8 +227,11 @@ impl QueryStage {
         if bounds.last().is_none_or(|matches| *matches <= UNUSED_ROWS_MAX) {
             return Ok(progress);
         }
-        let withheld = withheld(&staged.limits, bounds);
-        if withheld.iter().sum::<u64>() <= UNUSED_ROWS_MAX {
+        let mut withheld = withheld(&staged.limits, bounds);
+        withheld.resize(staged.queries.len(), 0);
+        let take = |work: &mut QueryWork| work.take_rows(&staged.queries, bounds, &mut withheld);
+        let refuses = staged.work.as_mut().is_some_and(take);
+        if !refuses && withheld.iter().sum::<u64>() <= UNUSED_ROWS_MAX {
             return Ok(progress);
         }
         let stream = self.batch.stream.clone();
@@ -239,7 +243,11 @@ impl QueryStage {
         }
         if let QueryProgress::Counting { bounds, totals } = &mut progress {
             totals.resize(withheld.len(), 0);
-            totals.iter_mut().zip(&withheld).for_each(|(total, withheld)| *total += withheld);
+            let is_refused =
+                |query| staged.work.as_ref().is_some_and(|work| work.is_unfinished(query));
+            for ((total, withheld), query) in totals.iter_mut().zip(&withheld).zip(0..) {
+                *total += if is_refused(query) { 0 } else { *withheld };
+            }
             self.batch.withhold(input, &withheld, bounds.target())?;
             stream.synchronize().map_err(fault)?;
         }

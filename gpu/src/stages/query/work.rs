@@ -5,8 +5,9 @@
 //! answered. Nearest queries are counted again with every circle.
 
 use shoal_engine::layout::Part;
-use shoal_engine::{CycleInput, EngineError, Query, QueryKind};
+use shoal_engine::{CycleInput, EngineError, Projection, Query, QueryKind};
 
+use super::nearest::enough;
 use super::stage::QueryStage;
 use crate::launch::{CopyTarget, QueryInput, ViewArgument, fault};
 use crate::stages::dispatch::staging::Staged;
@@ -17,6 +18,16 @@ use crate::stages::query::batch::QueryBatch;
 const POSITIONS_EACH: u64 = 16;
 /// Work of finding one object by its id.
 const GET_WORK: u64 = 8;
+/// Work of sorting one match and copying its id to the host, and of copying its record: mostly work
+/// of the host.
+const ID_WORK: u64 = POSITIONS_EACH;
+const RECORD_WORK: u64 = 8 * POSITIONS_EACH;
+/// Work of ranking one candidate of a nearest query.
+const RANK_WORK: u64 = 8;
+/// Work of the host for one circle of a nearest query.
+pub(crate) const CIRCLE_ROUND_WORK: u64 = 1_024;
+/// Circles of a nearest query that are counted when it is admitted; most need no more.
+pub(crate) const ROUNDS_COUNTED: u32 = 4;
 
 /// The remaining work of each group of queries, and the work used by each query.
 #[derive(Debug)]
@@ -87,6 +98,28 @@ impl QueryWork {
         is_taken
     }
 
+    /// Takes the work of the rows that range queries have matched; `bounds` has the first of each.
+    /// Rows in `withheld` are not written. Refuses the queries for which there is not enough: their
+    /// rows are withheld too. Returns whether it refuses one.
+    pub(crate) fn take_rows(
+        &mut self,
+        queries: &[Query],
+        bounds: &[u64],
+        withheld: &mut [u64],
+    ) -> bool {
+        let mut refuses = false;
+        for (number, query) in (0..).zip(queries) {
+            let place = number as usize;
+            let rows = bounds[place + 1] - bounds[place];
+            let written = rows - withheld[place];
+            if written > 0 && !self.take_more(number, row_work(query).saturating_mul(written)) {
+                withheld[place] = rows;
+                refuses = true;
+            }
+        }
+        refuses
+    }
+
     fn refuse(&mut self, query: u32, work: u64) {
         self.is_unfinished[query as usize] = true;
         // The caller charges clients for the used work, so it is limited to the work of a whole
@@ -125,10 +158,26 @@ impl QueryWork {
 fn first_work(query: &Query) -> u64 {
     match &query.kind {
         QueryKind::Get(objects) => GET_WORK * objects.len() as u64,
-        // The least number of candidates that are ranked.
-        QueryKind::Nearest { k, .. } => 4 * u64::from(*k) + 64,
+        QueryKind::Nearest { k, .. } => {
+            let k = u64::from(*k);
+            u64::from(ROUNDS_COUNTED) * CIRCLE_ROUND_WORK + ranking_work(k, enough(k))
+        }
         QueryKind::Range(_) => 0,
     }
+}
+
+/// Work of one row of an answer.
+fn row_work(query: &Query) -> u64 {
+    match query.projection {
+        Projection::Count => 0,
+        Projection::Ids => ID_WORK,
+        Projection::Fixes => RECORD_WORK,
+    }
+}
+
+/// Work of ranking this number of candidates of a nearest query.
+pub(crate) fn ranking_work(k: u64, candidates: u64) -> u64 {
+    RANK_WORK * candidates + RECORD_WORK * k.min(candidates)
 }
 
 impl QueryStage {
@@ -190,6 +239,26 @@ mod tests {
         assert!(!work.take_more(3, units(11)) && work.take_more(0, units(10)));
         let (unfinished, used) = work.into_parts();
         assert_eq!((unfinished, used), (vec![3], vec![70, 50, 20, 71]));
+    }
+
+    #[test]
+    fn rows_that_are_written_take_work() {
+        let query = |projection| Query {
+            kind: QueryKind::Get(Vec::new()),
+            filter: None,
+            projection,
+            limit: None,
+        };
+        let queries = [Projection::Ids, Projection::Fixes, Projection::Count, Projection::Ids];
+        let queries = queries.map(query);
+        // 100 ids and 10 records; the ids of the last query are withheld by its limit.
+        let (bounds, mut withheld) = ([0, 100, 110, 150, 250], [0, 0, 0, 100]);
+        let mut work = QueryWork::new(190, &[], 4);
+        assert!(!work.take_rows(&queries, &bounds, &mut withheld));
+        assert_eq!((withheld, work.left()), ([0, 0, 0, 100], 10 * POSITIONS_EACH));
+        assert!(work.take_rows(&queries, &bounds, &mut withheld));
+        assert_eq!(withheld, [100, 10, 0, 100]);
+        assert_eq!(work.into_parts().0, [0, 1]);
     }
 
     #[test]
