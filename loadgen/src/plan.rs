@@ -384,7 +384,7 @@ mod tests {
             ("--history-queries 5 --verify --fleet mine", "--history-queries"),
             ("--connections 0", "connections is 0"),
             ("--batch 0", "batch is 0"),
-            ("--batch 2000000", "1000000"),
+            ("--batch 2000000", "262144"),
             ("--query-batch 5000", "4096"),
             ("--late 1.5", "--late"),
             ("--rate -1", "--rate"),

@@ -260,6 +260,12 @@ pub const HISTORY_ERASURES_MAX: usize = 16;
 /// Number of runs of a history above which it reads no new rows until its pending merges are done:
 /// a 16th of the runs that a manifest holds.
 pub const HISTORY_UNMERGED_RUNS_MAX: usize = shoal_history::limits::RUNS_MAX / 16;
+/// Time that cycles wait for the threads of the log at most under load, in addition to two writes,
+/// milliseconds: the acknowledgements of a flood must not wait in front of others. While they wait
+/// longer, the engine takes no changes.
+pub const LOG_PENDING_MS: u64 = 5;
+/// Bytes of cycles that may wait longer; a row counts as 40.
+pub const LOG_LATE_BYTES_MIN: u64 = 1 << 20;
 /// Delay before a full disk is tried again, milliseconds.
 pub const LOG_RETRY_MS: u64 = 500;
 /// Longest time that an acknowledgement waits for space on a full disk: a checkpoint that frees
@@ -277,6 +283,9 @@ pub const EXPORT_CYCLE_ROWS: usize = EXPORT_SLICE_ROWS;
 /// rectangle. Within these bounds a cycle may test every object once. Queries that need more are
 /// answered outside the cycles (`fleet/long_queries.rs`).
 pub const CYCLE_QUERY_WORK: (u64, u64) = (4 << 20, 16 << 20);
+/// Vertices of polygons in one cycle: preparing them, or copying them to a GPU, takes some
+/// milliseconds. A message with more is answered outside the cycles.
+pub const CYCLE_QUERY_VERTICES_MAX: usize = 128 << 10;
 /// Time that the queries of a cycle take at most under load, milliseconds, by the time that they
 /// have taken lately.
 pub const CYCLE_QUERY_TIME_MS: u64 = 8;

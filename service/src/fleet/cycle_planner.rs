@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-use shoal_engine::{CycleInput, Query, Request, SubscriptionChange};
+use shoal_engine::{CycleInput, Query, QueryKind, Region, Request, SubscriptionChange};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -19,7 +19,7 @@ use super::receipt_refusals::{ConvertedRequest, DroppedOnReceipt, RefusedRows};
 use super::subscription_planner::{PlannedSubscriptions, SubscriptionPlanner};
 use crate::cycle::{BatchId, CycleRecord, Producers, Verdict};
 use crate::error::ServiceError;
-use crate::limits::ServerLimits;
+use crate::limits::{CYCLE_QUERY_VERTICES_MAX, ServerLimits};
 use crate::shares::{FairQueue, Requester};
 use crate::subscription::Sessions;
 
@@ -27,6 +27,8 @@ use crate::subscription::Sessions;
 const CHANGE_WORK: u64 = 16;
 /// Fixed cost of a query in addition to the work that the engine counts.
 const QUERY_WORK: u64 = 64;
+/// The same of a vertex of its region.
+const VERTEX_WORK: u64 = 4;
 
 /// A change of a cycle, without its request.
 #[derive(Debug)]
@@ -70,6 +72,8 @@ pub(super) struct CyclePlan {
     /// See [`CycleInput::query_work_max`].
     pub(super) query_work_max: u64,
     pub(super) query_jobs: Vec<PlannedQueries>,
+    /// Queries that are to be answered outside the cycles.
+    pub(super) long_queries: Vec<QueryJob>,
     pub(super) subscription_jobs: PlannedSubscriptions,
 }
 
@@ -163,20 +167,23 @@ impl CyclePlanner {
         }
     }
 
-    /// True when a cycle would have work.
-    pub(super) fn has_work(&self) -> bool {
-        !self.changes.is_empty()
-            || !self.queries.is_empty()
-            || !self.undecided.is_empty()
+    /// True when a cycle would have work, with or without changes of objects.
+    pub(super) fn has_work(&self, takes_changes: bool) -> bool {
+        let has_changes = || {
+            !self.changes.is_empty()
+                || !self.undecided.is_empty()
+                || !self.receivers.changes.is_empty()
+                || !self.receivers.followed.is_empty()
+        };
+        !self.queries.is_empty()
             || self.subscriptions.has_work(&self.receivers)
-            || !self.receivers.changes.is_empty()
             || !self.receivers.queries.is_empty()
-            || !self.receivers.followed.is_empty()
+            || takes_changes && has_changes()
     }
 
     /// Selects the jobs of the next cycle, which is answered at `answer_epoch` or later. The cycle
-    /// has at most `rows_max` rows (or the general limit, if lower), or a single change, and answers
-    /// queries up to this work.
+    /// has at most `rows_max` rows (or the general limit, if lower), or a single change; no change
+    /// if it is 0. It answers queries up to this work.
     pub(super) fn plan(
         &mut self,
         answer_epoch: u64,
@@ -185,7 +192,9 @@ impl CyclePlanner {
     ) -> CyclePlan {
         let queries = self.spare.pop().unwrap_or_default();
         let mut plan = CyclePlan { queries, query_work_max, ..CyclePlan::default() };
-        self.plan_changes(&mut plan, rows_max.min(self.rows_max));
+        if rows_max > 0 {
+            self.plan_changes(&mut plan, rows_max.min(self.rows_max));
+        }
         self.plan_queries(&mut plan, answer_epoch);
         plan.subscription_jobs = self.subscriptions.plan(&self.receivers, &mut plan.subscriptions);
         plan
@@ -267,9 +276,11 @@ impl CyclePlanner {
         // Clients far ahead in their share wait for the next cycle, so that they cannot use up
         // this cycle's work.
         let time_max = self.queries.next_time().map(|time| time + plan.query_work_max / 2);
+        let mut vertices = 0;
         while self.queries.next_time() <= time_max {
             let fits = |job: &QueryJob| {
-                let is_full = plan.queries.len() + job.queries.len() > self.queries_max;
+                let is_full = plan.queries.len() + job.queries.len() > self.queries_max
+                    || vertices + vertices_of(&job.queries) > CYCLE_QUERY_VERTICES_MAX;
                 let is_first = plan.query_jobs.is_empty();
                 // A lagging engine may need one more cycle before the epoch is visible.
                 let is_visible = job.terms.epoch_min <= answer_epoch;
@@ -277,10 +288,16 @@ impl CyclePlanner {
                     || is_visible && (is_first || !job.terms.alone && !is_full)
             };
             let Some((client, job)) = self.queries.pop_if(fits) else { break };
-            let QueryJob { queries, terms, .. } = job;
-            if terms.is_abandoned(now) {
+            if job.terms.is_abandoned(now) {
                 continue;
             }
+            let of_job = vertices_of(&job.queries);
+            if of_job > CYCLE_QUERY_VERTICES_MAX {
+                plan.long_queries.push(job);
+                continue;
+            }
+            vertices += of_job;
+            let QueryJob { queries, terms, .. } = job;
             let (count, is_last) = (queries.len(), terms.alone);
             plan.queries.extend(queries);
             plan.query_jobs.push(PlannedQueries { client, count, terms });
@@ -306,5 +323,15 @@ impl CyclePlanner {
 
 /// The work of queries that is known before the engine runs them.
 fn known_work(job: &QueryJob) -> u64 {
-    QUERY_WORK * job.queries.len() as u64 + job.terms.rows_work
+    let vertices = VERTEX_WORK * vertices_of(&job.queries) as u64;
+    QUERY_WORK * job.queries.len() as u64 + vertices + job.terms.rows_work
+}
+
+/// Vertices of the polygons of queries.
+fn vertices_of(queries: &[Query]) -> usize {
+    let vertices = |query: &Query| match &query.kind {
+        QueryKind::Range(Region::Polygon(polygon)) => polygon.vertices(),
+        _ => 0,
+    };
+    queries.iter().map(vertices).sum()
 }

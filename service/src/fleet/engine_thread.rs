@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Select, TryRecvError, select};
+use crossbeam_channel::{Receiver, Select, TryRecvError};
 use shoal_engine::limits::{CYCLE_REQUESTS_MAX, CYCLES_IN_FLIGHT_MAX};
 use shoal_engine::{Clock, CycleInput, CycleOutput, EngineError, Request, Ticket};
 use tracing::{error, warn};
@@ -78,6 +78,8 @@ pub(super) struct EngineThread {
     follows: bool,
     /// Set while the sink is full.
     sink_full: Option<Receiver<()>>,
+    /// Whether it was full before the last cycle.
+    sink_was_full: bool,
     /// Receives the rows of the export in progress: for a checkpoint or long queries.
     pub(super) export: Option<ExportRows>,
     pub(super) long_queries: LongQueries,
@@ -136,6 +138,7 @@ impl EngineThread {
             in_flight_max,
             follows,
             sink_full: None,
+            sink_was_full: false,
             export: None,
             long_queries: LongQueries::default(),
             changed_rows: 0,
@@ -167,32 +170,34 @@ impl EngineThread {
         self.begin_cycle()?;
         while self.in_flight.len() >= self.in_flight_max
             || (!self.in_flight.is_empty()
-                && (self.sink_full.is_some() || !self.planner.has_work()))
+                && (self.sink_full.is_some() || !self.planner.has_work(true)))
         {
             self.settle_oldest()?;
         }
         if self.export.is_some() { self.export_slices() } else { self.begin_export() }
     }
 
-    /// Waits until the sink is no longer full and there is something to do, or until the fleet is
-    /// stopped.
+    /// Waits until there is something to do, or until the fleet is stopped. While the sink is full,
+    /// changes and cycles of the leader are nothing to do.
     fn wait(&mut self) -> Wake {
-        if let Some(available) = self.sink_full.take() {
-            select! {
-                recv(available) -> _ => {}
-                recv(self.planner.receivers.stop) -> _ => return Wake::Stop,
+        loop {
+            match self.wait_for_work() {
+                Some(wake) => return wake,
+                None => (self.sink_full, self.sink_was_full) = (None, true),
             }
         }
-        self.wait_for_work()
     }
 
-    fn wait_for_work(&self) -> Wake {
+    /// See [`EngineThread::wait`]; `None` once the sink is no longer full.
+    fn wait_for_work(&self) -> Option<Wake> {
         let receivers = &self.planner.receivers;
         let mut select = Select::new();
-        select.recv(&receivers.changes);
+        match &self.sink_full {
+            Some(available) => select.recv(available),
+            None => select.recv(&receivers.changes).max(select.recv(&receivers.followed)),
+        };
         select.recv(&receivers.queries);
         select.recv(&receivers.subscriptions);
-        select.recv(&receivers.followed);
         select.recv(&receivers.wakeups);
         select.recv(&receivers.stop);
         if let Some(export) = &self.export {
@@ -201,22 +206,28 @@ impl EngineThread {
         loop {
             // The fleet was stopped, or its last handle was dropped.
             if !matches!(receivers.stop.try_recv(), Err(TryRecvError::Empty)) {
-                return Wake::Stop;
+                return Some(Wake::Stop);
             }
-            if self.planner.has_work() {
-                return Wake::Cycle;
+            let is_available = |available: &Receiver<()>| {
+                !matches!(available.try_recv(), Err(TryRecvError::Empty))
+            };
+            if self.sink_full.as_ref().is_some_and(is_available) {
+                return None;
+            }
+            if self.planner.has_work(self.sink_full.is_none()) {
+                return Some(Wake::Cycle);
             }
             let can_export = match &self.export {
                 Some(export) => export.capacity() != ExportCapacity::Full,
                 None => self.long_queries.are_waiting(),
             };
             if can_export {
-                return if self.is_due() { Wake::Cycle } else { Wake::Slice };
+                return Some(if self.is_due() { Wake::Cycle } else { Wake::Slice });
             }
             // Readiness may be spurious; the result only ends the wait.
             let ready = select.ready_timeout(Duration::from_millis(IDLE_CYCLE_MS));
             if ready.is_err() && self.is_due() {
-                return Wake::Cycle;
+                return Some(Wake::Cycle);
             }
         }
     }
@@ -233,7 +244,10 @@ impl EngineThread {
     /// of local jobs.
     fn begin_cycle(&mut self) -> Result<(), EngineError> {
         // The place in the queue is free once the step is taken.
-        let step = self.planner.receivers.followed.try_recv().map(|followed| followed.step);
+        let step = match self.sink_full {
+            Some(_) => Err(TryRecvError::Empty),
+            None => self.planner.receivers.followed.try_recv().map(|followed| followed.step),
+        };
         match step {
             // A restarted stream resends cycles that were still queued here.
             Ok(Followed::Cycle(cycle))
@@ -299,9 +313,16 @@ impl EngineThread {
         let is_bounded = self.export.is_some() && self.engine.backend.answer_lag() == 0;
         let rows_max = self.pace.rows_max(!self.shared.sessions.is_empty());
         let rows_max = if is_bounded { EXPORT_CYCLE_ROWS.min(rows_max) } else { rows_max };
+        // Changes wait for the sink cycle by cycle, so that shorter cycles have shorter waits.
+        let rows_max = match self.sink_full {
+            Some(_) => 0,
+            None => rows_max >> u32::from(self.sink_was_full),
+        };
         let objects = self.engine.backend.objects();
         let query_work_max = self.pace.query_work_max(objects);
         let mut plan = self.planner.plan(answer_epoch, rows_max, query_work_max);
+        self.shared.metrics.query_requests_long.inc_by(plan.long_queries.len() as u64);
+        self.long_queries.add(std::mem::take(&mut plan.long_queries));
         let has_room = plan.requests.len() < CYCLE_REQUESTS_MAX;
         if cycle.is_none() && has_room && self.sets_clock_back(system_ms) {
             plan.requests.push(Request::Rewind);
@@ -325,10 +346,11 @@ impl EngineThread {
                 let followed = cycle.map(|cycle| cycle.batches);
                 let cycle = CycleInFlight { ticket, plan, followed, rewinds, started, paced_rows };
                 self.in_flight.push_back(cycle);
-                if let Some((sink, record)) = self.engine.sink.as_mut().zip(record)
-                    && let SinkCapacity::Full(available) = sink.submitted(record)
-                {
-                    self.sink_full = Some(available);
+                if let Some((sink, record)) = self.engine.sink.as_mut().zip(record) {
+                    match sink.submitted(record) {
+                        SinkCapacity::Full(available) => self.sink_full = Some(available),
+                        SinkCapacity::Available => self.sink_was_full = false,
+                    }
                 }
                 Ok(())
             }

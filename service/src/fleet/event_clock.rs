@@ -1,7 +1,8 @@
 //! How far the rows of a cycle may move the event clock of a fleet.
 //!
 //! One client alone must not move the clock far ahead: the clock may lead a time that a second
-//! client confirms by at most the lead. The bound is passed to the engine as
+//! client confirms by at most the lead. Connections of one token are one client, unless no other
+//! token reports. The bound is passed to the engine as
 //! [`shoal_engine::CycleInput::event_clock_max_ms`]; the log stores the resulting clock, so that
 //! recovery and followers do not compute the bound again.
 
@@ -36,7 +37,9 @@ impl EventClock {
     /// The clock never leads the wall clock by more than the lead. If it is at most the lead behind
     /// the wall clock, no other bound applies. Otherwise it leads a confirmed time by at most the
     /// lead:
-    /// - with several clients, the second greatest of their newest times;
+    /// - with several clients, the second greatest of their newest times, where a client is a token
+    ///   with all its connections, or a connection without a token;
+    /// - with several connections of a single token, the same with connections as clients;
     /// - with a single client, the newest time of an object other than that of its newest row, or,
     ///   if it reports only one object, that object's newest time before the last;
     /// - with a single row, the clock, or the row's own time if there is no clock yet.
@@ -77,12 +80,26 @@ impl EventClock {
         if self.clients.len() == 1 {
             return clients.next()?.times.confirmed_ms();
         }
-        let two: (Option<i64>, Option<i64>) =
-            clients.fold((None, None), |(first, second), next| {
-                let newest_ms = next.times.newest_ms();
-                (first.max(newest_ms), second.max(first.min(newest_ms)))
-            });
-        two.1
+        self.second_newest_ms(|client| client.party()).or_else(|| self.second_newest_ms(|it| it))
+    }
+
+    /// The second greatest of the newest times of these groups of connections; `None` with a single
+    /// group.
+    fn second_newest_ms<G: Eq>(&self, group: impl Fn(Requester) -> G) -> Option<i64> {
+        let (mut newest, mut second_ms) = (None, None);
+        for (client, state) in &self.clients {
+            let next = (state.times.newest_ms(), group(*client));
+            let (first_ms, first) = newest.get_or_insert((None, group(*client)));
+            if *first == next.1 {
+                *first_ms = (*first_ms).max(next.0);
+            } else if next.0 > *first_ms {
+                second_ms = *first_ms;
+                newest = Some(next);
+            } else {
+                second_ms = second_ms.max(next.0);
+            }
+        }
+        second_ms
     }
 
     /// Limits the number of clients; drops those with the oldest times, which do not affect the
@@ -131,6 +148,26 @@ mod tests {
         assert_eq!(bound(&mut clock, &[(1, &[(5_700, 1)])], 5_000), 6_700);
         // Two clients that agree move the bound.
         assert_eq!(bound(&mut clock, &[(3, &[(64_000, 7)])], 5_700), 65_000);
+    }
+
+    #[test]
+    fn connections_of_a_token_are_one_client_beside_others() {
+        let mut clock = EventClock::new(LEAD_MS);
+        let mut bound = |sent: &[(Requester, i64)], clock_ms| {
+            let sent = sent.iter().map(|(client, time_ms)| (*client, times(&[(*time_ms, 1)])));
+            clock.bound_ms(&sent.collect::<Vec<_>>(), clock_ms, WALL_MS)
+        };
+        let ahead = |port| (Requester::of_token(7, port), 64_000);
+        assert_eq!(bound(&[(Requester::of_token(8, 1), 5_000), ahead(2), ahead(3)], 0), 6_000);
+        // Order does not matter, nor how many connections agree.
+        let many: Vec<_> = (10..40).map(ahead).collect();
+        assert_eq!(bound(&many, 5_000), 6_000);
+        assert_eq!(bound(&[(Requester::at(4), 5_800)], 5_000), 6_800);
+        // Alone, the connections of a token confirm each other.
+        let mut clock = EventClock::new(LEAD_MS);
+        let sent = [ahead(2), (Requester::of_token(7, 3), 5_000)];
+        let sent = sent.map(|(client, time_ms)| (client, times(&[(time_ms, 1)])));
+        assert_eq!(clock.bound_ms(&sent, 0, WALL_MS), 6_000);
     }
 
     #[test]

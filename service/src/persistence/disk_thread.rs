@@ -156,6 +156,8 @@ impl DiskThread {
         }
         let why: Arc<str> = error.to_string().into();
         self.log.publish(|reading| reading.condition = LogCondition::NoSpace(why));
+        // The engine may wait for this write.
+        self.wake();
         let idle = never();
         let retiring = self.retiring.as_ref().map_or(&idle, |retiring| &retiring.retired);
         select! {

@@ -3,10 +3,11 @@
 //! The engine thread and the threads of the log change the state. Nothing here blocks a task: only
 //! the checkpoint thread calls `wait_durable`.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use shoal_position_log::Position;
 use tokio::sync::watch;
@@ -18,7 +19,7 @@ use super::log_tail::LogTail;
 use super::sync_times::SyncTimes;
 use crate::cycle::CurrentName;
 use crate::error::ServiceError;
-use crate::limits::LOG_SPACE_WAIT_MS;
+use crate::limits::{LOG_LATE_BYTES_MIN, LOG_PENDING_MS, LOG_SPACE_WAIT_MS};
 
 /// Whether a log accepts cycles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,13 +96,15 @@ pub struct LogDepth {
 }
 
 /// The last cycle that the engine has settled, and the cycles that are not durable.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Progress {
     /// The last cycle, and the clock after it.
     epoch: u64,
     clock_ms: i64,
-    /// Cycles handed to the log that are not durable.
-    pending: u64,
+    /// When the cycles that are not durable were handed to the log, in order.
+    pending: VecDeque<Instant>,
+    /// How long it took to write and sync the last group.
+    sync_time: Duration,
 }
 
 /// See the file's head.
@@ -130,7 +133,8 @@ impl FleetLog {
             progress: Mutex::new(Progress {
                 epoch: reading.durable_epoch,
                 clock_ms: 0,
-                pending: 0,
+                pending: VecDeque::new(),
+                sync_time: Duration::ZERO,
             }),
             followers: FollowerTable::default(),
             history: OnceLock::new(),
@@ -201,7 +205,20 @@ impl FleetLog {
     /// Cycles with changes that are not durable.
     #[must_use]
     pub fn pending_cycles(&self) -> u64 {
-        self.progress().pending
+        self.progress().pending.len() as u64
+    }
+
+    /// Whether many bytes wait longer than for a log that keeps up: then the threads of the log have
+    /// too little of the cores or of the disk, and more cycles would only wait longer. A full disk
+    /// is no reason to wait: reports are refused, and [`FleetLog::pending_bytes`] is limited.
+    pub(super) fn is_late(&self) -> bool {
+        if self.pending_bytes() < LOG_LATE_BYTES_MIN {
+            return false;
+        }
+        let progress = self.progress();
+        let most = Duration::from_millis(LOG_PENDING_MS) + 2 * progress.sync_time;
+        let is_late = progress.pending.front().is_some_and(|since| since.elapsed() > most);
+        is_late && self.reading.borrow().condition == LogCondition::Running
     }
 
     /// How long it took to write and sync groups.
@@ -214,6 +231,7 @@ impl FleetLog {
     /// Records how long it took to write and sync a group.
     pub(super) fn count_sync(&self, time: Duration) {
         self.sync_times.record(time);
+        self.progress().sync_time = time;
     }
 
     /// Confirms that the fleet takes changes.
@@ -312,7 +330,8 @@ impl FleetLog {
     pub(super) fn add_pending(&self, epoch: u64, clock_ms: i64, bytes: u64) {
         self.pending_bytes.fetch_add(bytes, Ordering::SeqCst);
         let mut progress = self.progress();
-        *progress = Progress { epoch, clock_ms, pending: progress.pending + 1 };
+        (progress.epoch, progress.clock_ms) = (epoch, clock_ms);
+        progress.pending.push_back(Instant::now());
     }
 
     /// Records a settled cycle without changes, which is not logged. It counts as durable once all
@@ -320,7 +339,7 @@ impl FleetLog {
     pub(super) fn pass(&self, epoch: u64, clock_ms: i64) {
         let mut progress = self.progress();
         (progress.epoch, progress.clock_ms) = (epoch, clock_ms);
-        if progress.pending == 0 {
+        if progress.pending.is_empty() {
             self.publish(|reading| reading.reach(epoch, Some(clock_ms)));
         }
     }
@@ -329,9 +348,9 @@ impl FleetLog {
     pub(super) fn synced(&self, position: Position, cycles: u64, bytes: u64, log_bytes: u64) {
         self.pending_bytes.fetch_sub(bytes, Ordering::SeqCst);
         let mut progress = self.progress();
-        progress.pending -= cycles;
-        let Progress { epoch, clock_ms, pending } = *progress;
-        let is_behind = pending == 0 && epoch > position.epoch;
+        progress.pending.drain(..cycles as usize);
+        let Progress { epoch, clock_ms, .. } = *progress;
+        let is_behind = progress.pending.is_empty() && epoch > position.epoch;
         let durable = if is_behind { epoch } else { position.epoch };
         self.publish(|reading| {
             reading.reach(durable, is_behind.then_some(clock_ms));
@@ -412,6 +431,24 @@ mod tests {
         log.synced(at(8), 1, 20, 100);
         assert_eq!((log.reading().durable_epoch, log.pending_bytes()), (9, 0));
         log.durable(9).await.unwrap();
+    }
+
+    #[test]
+    fn cycles_that_wait_longer_than_for_two_writes_are_late() {
+        let log = FleetLog::new(&fleet(), LogReading::default());
+        assert!(!log.is_late());
+        log.count_sync(Duration::from_secs(3_600));
+        log.add_pending(1, 0, LOG_LATE_BYTES_MIN - 1);
+        thread::sleep(Duration::from_millis(LOG_PENDING_MS + 1));
+        assert!(!log.is_late(), "the disk is slow");
+        log.count_sync(Duration::ZERO);
+        assert!(!log.is_late(), "few bytes wait");
+        log.add_pending(2, 0, 1);
+        assert!(log.is_late());
+        log.publish(|reading| reading.condition = LogCondition::NoSpace("full".into()));
+        assert!(!log.is_late());
+        log.synced(at(2), 2, LOG_LATE_BYTES_MIN, 1);
+        assert!(!log.is_late());
     }
 
     #[test]

@@ -90,6 +90,7 @@ impl CycleSink for LogSink {
     fn submitted(&mut self, cycle: CycleRecord) -> SinkCapacity {
         self.submitted.push_back(cycle);
         let is_full = self.log.pending_bytes() >= self.pending_bytes_max
+            || self.log.is_late()
             || self.history.as_ref().is_some_and(|history| history.is_behind(&self.log));
         if !is_full || self.log.has_failed() {
             return SinkCapacity::Available;
@@ -182,7 +183,8 @@ impl LogSink {
         self.last_number = last_new.unwrap_or(self.last_number);
         let requests: u64 = cycle.requests.iter().map(request_bytes).sum();
         let names = cycle.names.as_ref().map_or(0, NameChanges::bytes);
-        let bytes = OVERHEAD_BYTES as u64 + names + requests;
+        let refused = size_of_val(&cycle.refused[..]) as u64;
+        let bytes = OVERHEAD_BYTES as u64 + names + refused + requests;
         self.bytes_since_checkpoint += bytes;
         let rows = cycle.requests.iter().map(Request::rows).sum::<usize>() as u64;
         self.rows_since_checkpoint += rows;

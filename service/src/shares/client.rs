@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 /// The unit that is served in turn: a token with all its connections, a connection without a token,
 /// or the process itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Party {
+pub(crate) enum Party {
     Token(u64),
     Connection(Option<SocketAddr>),
 }
@@ -36,7 +36,7 @@ impl Requester {
     }
 
     /// The party whose turn and share its requests use.
-    pub(super) fn party(self) -> Party {
+    pub(crate) fn party(self) -> Party {
         self.token.map_or(Party::Connection(self.address), Party::Token)
     }
 
