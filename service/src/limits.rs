@@ -301,7 +301,8 @@ pub const LONG_QUERIES_AT_ONCE: usize = BATCH_QUERIES_MAX;
 pub const LONG_WORK_AT_ONCE: u64 = 2 * LONG_QUERIES_AT_ONCE as u64;
 /// Time of the steps between which deadlines are checked, milliseconds.
 pub const LONG_QUERY_STEP_MS: u64 = 5;
-/// Bytes of the rasters of polygons: of one, and of all queries that are answered together.
+/// Bytes of the rasters of polygons: of one, and of all queries of a fleet that are answered
+/// together.
 /// [`QUERY_VERTICES_MAX`] limits large polygons server-wide to some hundred.
 pub const LONG_QUERY_RASTER_BYTES: (usize, usize) = (1 << 20, 64 << 20);
 /// Longest time for answers outside the cycles. A checkpoint waits for their end.
@@ -446,6 +447,8 @@ fn check_range(
 /// Permits that a semaphore can hold.
 const PERMITS_MAX: u64 = (u32::MAX >> 3) as u64;
 const BATCH_QUERIES: u64 = BATCH_QUERIES_MAX as u64;
+/// The server makes messages of so many rows itself, of lines over HTTP and of files.
+const MESSAGE_ROWS_MIN: u64 = 4_096;
 /// Regions of sessions that ended remain until the next cycle.
 const REGIONS_MAX: u64 = (shoal_engine::limits::REGIONS_MAX / 2) as u64;
 
@@ -461,7 +464,8 @@ server_limits! {
     queue_queries_max: usize = 64 << 10, BATCH_QUERIES..=1 << 24;
     /// Rows of one report message. One cycle takes it whole, and all other requests wait for that
     /// cycle: some 20 ms on two cores by default.
-    message_rows_max: usize = 256 << 10, 1..=shoal_engine::limits::CYCLE_FIXES_MAX as u64;
+    message_rows_max: usize = 256 << 10,
+        MESSAGE_ROWS_MIN..=shoal_engine::limits::CYCLE_FIXES_MAX as u64;
     /// Rows of one cycle, unless a single message has more. Larger cycles cost less per row and
     /// increase the latency of every request.
     cycle_rows_max: usize = 256 << 10, 1..=shoal_engine::limits::CYCLE_FIXES_MAX as u64;

@@ -38,7 +38,7 @@ pub enum Attack {
     /// 8 connections that call CountRegions with 64 multipolygons of 1,365 triangles and a deadline
     /// of 8 s, again and again.
     CountTriangles,
-    /// 8 Report streams of 4,194,303 empty fixes per message.
+    /// 8 Report streams of 4,194,303 empty fixes per message, more than the server takes.
     EmptyFixes,
     /// 8 Report streams of blocks of some hundred bytes with 262,144 equal rows, the most of a message.
     ConstantBlocks,

@@ -192,10 +192,12 @@ impl EngineThread {
     fn wait_for_work(&self) -> Option<Wake> {
         let receivers = &self.planner.receivers;
         let mut select = Select::new();
-        match &self.sink_full {
-            Some(available) => select.recv(available),
-            None => select.recv(&receivers.changes).max(select.recv(&receivers.followed)),
-        };
+        if let Some(available) = &self.sink_full {
+            select.recv(available);
+        } else {
+            select.recv(&receivers.changes);
+            select.recv(&receivers.followed);
+        }
         select.recv(&receivers.queries);
         select.recv(&receivers.subscriptions);
         select.recv(&receivers.wakeups);
@@ -322,8 +324,11 @@ impl EngineThread {
         let query_work_max = self.pace.query_work_max(objects);
         let mut plan = self.planner.plan(answer_epoch, rows_max, query_work_max);
         self.shared.metrics.query_requests_long.inc_by(plan.long_queries.len() as u64);
+        for job in &plan.long_queries {
+            self.shared.metrics.count_queries(&job.queries);
+        }
         self.long_queries.add(std::mem::take(&mut plan.long_queries));
-        let has_room = plan.requests.len() < CYCLE_REQUESTS_MAX;
+        let has_room = plan.requests.len() < CYCLE_REQUESTS_MAX && self.sink_full.is_none();
         if cycle.is_none() && has_room && self.sets_clock_back(system_ms) {
             plan.requests.push(Request::Rewind);
         }

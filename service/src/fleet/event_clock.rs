@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use super::newest_times::NewestTimes;
 use crate::limits::{EVENT_CLOCK_CLIENT_MS, EVENT_CLOCK_CLIENTS_MAX};
-use crate::shares::Requester;
+use crate::shares::{Party, Requester};
 
 /// The newest times of the clients that have reported lately.
 #[derive(Debug)]
@@ -102,17 +102,23 @@ impl EventClock {
         second_ms
     }
 
-    /// Limits the number of clients; drops those with the oldest times, which do not affect the
-    /// bound.
+    /// Limits the number of clients; drops those with the oldest times. Two of each token remain,
+    /// and of as many tokens as the limit allows, so that many connections of one token do not
+    /// displace those that bound it.
     fn forget_oldest(&mut self) {
         if self.clients.len() <= EVENT_CLOCK_CLIENTS_MAX {
             return;
         }
         let times = self.clients.iter().map(|(client, state)| (state.times.newest_ms(), *client));
         let mut times: Vec<_> = times.collect();
-        let surplus = times.len() - EVENT_CLOCK_CLIENTS_MAX / 2;
-        times.select_nth_unstable(surplus);
-        for (_, client) in &times[..surplus] {
+        times.sort_unstable_by(|a, b| b.cmp(a));
+        let mut of_party: HashMap<Party, usize> = HashMap::new();
+        let (first, later): (Vec<_>, Vec<_>) = times.into_iter().partition(|(_, client)| {
+            let held = of_party.entry(client.party()).or_default();
+            *held += 1;
+            *held <= 2
+        });
+        for (_, client) in first.iter().chain(&later).skip(EVENT_CLOCK_CLIENTS_MAX / 2) {
             self.clients.remove(client);
         }
     }
@@ -163,6 +169,9 @@ mod tests {
         let many: Vec<_> = (10..40).map(ahead).collect();
         assert_eq!(bound(&many, 5_000), 6_000);
         assert_eq!(bound(&[(Requester::at(4), 5_800)], 5_000), 6_800);
+        // Very many connections do not displace the others.
+        let many: Vec<_> = (100..100 + 2 * EVENT_CLOCK_CLIENTS_MAX as u16).map(ahead).collect();
+        assert_eq!(bound(&many, 5_000), 6_800);
         // Alone, the connections of a token confirm each other.
         let mut clock = EventClock::new(LEAD_MS);
         let sent = [ahead(2), (Requester::of_token(7, 3), 5_000)];

@@ -35,8 +35,6 @@ const STEP_ROWS: (usize, usize) = (16, 1 << 10);
 /// Maximum number of queries in one part. A part is tested by one core; its queries share the order
 /// of the rows.
 const PART_QUERIES_MAX: usize = 512;
-/// Work of a test of a polygon at most: rasters are small here.
-const POLYGON_WORK_MAX: u64 = 16;
 /// Work of a test for a nearest query; most rows are outside a box.
 const NEAREST_WORK: u64 = 2;
 
@@ -69,7 +67,8 @@ struct LongRequest<'a> {
 /// About what it costs to test a record against all queries, in tests of a rectangle.
 fn work_of(queries: &[Query]) -> u64 {
     let work = |query: &Query| match &query.kind {
-        QueryKind::Range(region) => region.test_work().min(POLYGON_WORK_MAX),
+        // Without a raster, which some polygons do not get.
+        QueryKind::Range(region) => region.test_work(),
         QueryKind::Nearest { .. } => NEAREST_WORK,
         QueryKind::Get(_) => 1,
     };

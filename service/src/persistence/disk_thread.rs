@@ -151,13 +151,14 @@ impl DiskThread {
     /// Reports that the log has no space and waits before the next attempt. A checkpoint that
     /// completes meanwhile may free segments.
     fn wait_for_space(&mut self, error: &LogError) -> Result<(), LogError> {
-        if self.log.check().is_ok() {
-            warn!(fleet = %self.fleet, %error, "the log has no space; reports are refused");
-        }
+        let had_space = self.log.check().is_ok();
         let why: Arc<str> = error.to_string().into();
         self.log.publish(|reading| reading.condition = LogCondition::NoSpace(why));
-        // The engine may wait for this write.
-        self.wake();
+        if had_space {
+            warn!(fleet = %self.fleet, %error, "the log has no space; reports are refused");
+            // The engine may wait for this write.
+            self.wake();
+        }
         let idle = never();
         let retiring = self.retiring.as_ref().map_or(&idle, |retiring| &retiring.retired);
         select! {

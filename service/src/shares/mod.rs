@@ -10,6 +10,7 @@ mod fair_queue;
 mod fair_workers;
 mod waiting_line;
 
+pub(crate) use client::Party;
 pub use client::Requester;
 pub use fair_places::PlacesPermit;
 pub(crate) use fair_places::{FairPlaces, NoPlaces};

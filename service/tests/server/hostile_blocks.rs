@@ -97,18 +97,18 @@ async fn flipped_bits_are_detected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_with_too_many_rows_fails_alone() {
-    let limits = ServerLimits { message_rows_max: 3, ..ServerLimits::default() };
+    let limits = ServerLimits { message_rows_max: 4_096, ..ServerLimits::default() };
     let server = Running::start_with(ServerOptions { limits, ..options() }).await;
     let mut client = server.positions().await;
-    let many = rows((0..4).map(|object| fix(object, START_MS, 1.0, 1.0)).collect());
-    for (object, message) in [(7, many), (8, block(encoded(&Space::geographic(), 4)))] {
+    let many = rows((0..4_097).map(|object| fix(object, START_MS, 1.0, 1.0)).collect());
+    for (object, message) in [(7, many), (8, block(encoded(&Space::geographic(), 4_097)))] {
         let acks = report(&mut client, vec![message.clone(), marker(object)]).await;
         assert_eq!(sums(&acks), (1, 0, 1));
         let status = refused(client.once(message).await, "LIMIT");
         assert!(status.message().contains("message_rows_max"), "{status:?}");
     }
-    let most = block(encoded(&Space::geographic(), 3));
-    assert_eq!(sums(&report(&mut client, vec![most]).await), (3, 0, 0));
+    let most = block(encoded(&Space::geographic(), 4_096));
+    assert_eq!(sums(&report(&mut client, vec![most]).await), (4_096, 0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
