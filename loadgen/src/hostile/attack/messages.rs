@@ -141,7 +141,7 @@ pub fn count_rectangles(fleet: &str) -> Bytes {
     count_regions(fleet, (0..MESSAGE_QUERIES_MAX).map(|_| world()))
 }
 
-/// A CountRegions of [`COUNTED_MULTI_POLYGONS`] multipolygons of [`TRIANGLES`] triangles, each of
+/// A CountRegions of 64 multipolygons of 1,365 triangles, each of
 /// which covers a large part of the world.
 #[must_use]
 pub fn count_triangles(fleet: &str) -> Bytes {
@@ -184,13 +184,13 @@ pub fn past_of_the_world(fleet: &str, now_ms: i64) -> (Bytes, Bytes) {
     (passed.encode_to_vec().into(), density.encode_to_vec().into())
 }
 
-/// A report of a block of [`CONSTANT_ROWS`] equal rows.
+/// A report of a block of 262,144 equal rows.
 #[must_use]
 pub fn constant_block(fleet: &str, now_ms: i64) -> Bytes {
     block(fleet, (0..CONSTANT_ROWS).map(|_| FixRow::new(CONSTANT_OBJECT, now_ms, 0, 0)))
 }
 
-/// A report of a block of [`CHOSEN_IDS`] objects.
+/// A report of a block of 65,536 objects.
 #[must_use]
 pub fn chosen_ids(fleet: &str, now_ms: i64) -> Bytes {
     block(
