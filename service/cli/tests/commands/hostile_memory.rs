@@ -94,7 +94,8 @@ async fn empty_submessages_are_refused_before_they_take_memory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_that_are_refused_take_no_memory() {
     const ROWS: usize = (4 << 20) - 64;
-    let server = Served::start(&["--engine", "cpu"]);
+    let limit = format!("message_rows_max={ROWS}");
+    let server = Served::start(&["--engine", "cpu", "--limit", &limit]);
     let before = server.peak_mib();
     let message = field(4, &field(1, &[]).repeat(ROWS));
     let method = "/shoal.v1.PositionService/Report";
