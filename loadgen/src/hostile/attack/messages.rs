@@ -141,8 +141,8 @@ pub fn count_rectangles(fleet: &str) -> Bytes {
     count_regions(fleet, (0..MESSAGE_QUERIES_MAX).map(|_| world()))
 }
 
-/// A CountRegions of 64 multipolygons of 1,365 triangles, each of
-/// which covers a large part of the world.
+/// A CountRegions of 64 multipolygons of 1,365 triangles, each of which covers a large part of the
+/// world.
 #[must_use]
 pub fn count_triangles(fleet: &str) -> Bytes {
     let ring = |index: u32| {

@@ -24,7 +24,8 @@ const BLOCK_ROWS: usize = 16;
 /// A box without points.
 const NOWHERE: QuantaRect = QuantaRect { x_min: 1, y_min: 0, x_max: 0, y_max: 0 };
 
-/// Tests of a polygon if positions were spread evenly, times this, are expected: they are not.
+/// A polygon is expected to have this many times the tests that it would have if positions were
+/// spread evenly.
 const CROWDING: f64 = 16.0;
 
 /// The state that a scan reads, and what it may take.
