@@ -31,6 +31,9 @@ pub const READ_TURN_BYTES: usize = 64 << 10;
 pub const WORKER_BYTES_MIN: usize = 1 << 20;
 /// Reports of at least this many plain rows are read by workers; shorter ones take at most 2 ms.
 pub const WORKER_ROWS_MIN: usize = 64 << 10;
+/// The same while light clients wait (`fleet/light_clients.rs`): a worker costs a message of 4,096
+/// rows some 3 %.
+pub const LIGHT_WORKER_ROWS_MIN: usize = 2 << 10;
 /// Vertices of the polygons of all queries and new regions in progress, server-wide; a request
 /// beyond its client's share waits. A query, region or ring counts as some vertices too. Each
 /// vertex takes at most
@@ -142,6 +145,15 @@ pub const BUSY_RETRY_MS: u64 = 100;
 pub const CYCLE_TIME_MS: u64 = 10;
 /// A cycle takes this many rows, even if they are slow: the fixed cost of a cycle stays small.
 pub const CYCLE_PACE_ROWS_MIN: usize = 32 << 10;
+/// The same two limits while light clients wait (`fleet/light_clients.rs`): the others lose some
+/// 10 % of their speed.
+pub const LIGHT_CYCLE_TIME_MS: u64 = 3;
+/// See [`LIGHT_CYCLE_TIME_MS`].
+pub const LIGHT_CYCLE_ROWS_MIN: usize = 8 << 10;
+/// How long these limits apply after a request of a light client, milliseconds.
+pub const LIGHT_CLIENT_MS: u64 = 1_000;
+/// A client is light if its work is at most the mean of all clients divided by this.
+pub const LIGHT_CLIENT_SHARE: u64 = 8;
 /// Interval at which an idle engine checks for expiry, milliseconds; the contract is 1 s.
 pub const IDLE_CYCLE_MS: u64 = 500;
 /// Bytes reserved for each answer in addition to its rows.

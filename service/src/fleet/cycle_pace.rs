@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::limits::{
     CYCLE_PACE_ROWS_MIN, CYCLE_PACE_WORK_MIN, CYCLE_QUERY_TIME_MS, CYCLE_QUERY_WORK, CYCLE_TIME_MS,
+    LIGHT_CLIENT_MS, LIGHT_CYCLE_ROWS_MIN, LIGHT_CYCLE_TIME_MS,
 };
 
 /// The time of queries is forgotten by half in this time.
@@ -23,15 +24,33 @@ pub(super) struct CyclePace {
     work_ns: f64,
     /// When it last learned.
     learned: Option<Instant>,
+    /// Until when cycles are short for light clients.
+    short_until: Option<Instant>,
 }
 
 impl CyclePace {
+    /// A light client waits now.
+    pub(super) fn saw_light_client(&mut self, now: Instant) {
+        self.short_until = Some(now + Duration::from_millis(LIGHT_CLIENT_MS));
+    }
+
+    /// Whether cycles are short now, for light clients.
+    pub(super) fn is_short(self, now: Instant) -> bool {
+        self.short_until.is_some_and(|until| now < until)
+    }
+
     /// Rows that are expected to take [`CYCLE_TIME_MS`], at least [`CYCLE_PACE_ROWS_MIN`]; twice as
-    /// many if there are sessions, because a cycle costs a message for each of them.
-    pub(super) fn rows_max(self, has_sessions: bool) -> usize {
+    /// many if there are sessions, because a cycle costs a message for each of them. Fewer in a short
+    /// cycle: see [`LIGHT_CYCLE_TIME_MS`].
+    pub(super) fn rows_max(self, has_sessions: bool, is_short: bool) -> usize {
+        let (time_ms, least) = if is_short {
+            (LIGHT_CYCLE_TIME_MS, LIGHT_CYCLE_ROWS_MIN)
+        } else {
+            (CYCLE_TIME_MS, CYCLE_PACE_ROWS_MIN)
+        };
         // A quotient beyond the range of integers becomes the largest one.
-        let rows = CYCLE_TIME_MS as f64 * 1e6 / self.row_ns;
-        let rows_max = (rows as usize).max(CYCLE_PACE_ROWS_MIN);
+        let rows = time_ms as f64 * 1e6 / self.row_ns;
+        let rows_max = (rows as usize).max(least);
         if has_sessions { rows_max.saturating_mul(2) } else { rows_max }
     }
 
@@ -57,7 +76,7 @@ impl CyclePace {
         // whole, so a cycle may have half of its rows. It must count all the same, or the least
         // number would be kept for ever; so with work.
         if query_work <= rows as u64 {
-            if rows >= CYCLE_PACE_ROWS_MIN / 2 {
+            if rows >= LIGHT_CYCLE_ROWS_MIN / 2 {
                 average(&mut self.row_ns, time_ns / rows as f64);
             }
         } else if query_work >= CYCLE_PACE_WORK_MIN / 2 {
@@ -91,26 +110,50 @@ mod tests {
     fn rows_follow_the_time_of_rows_alone() {
         let (ms, at) = (Duration::from_millis, Instant::now());
         let mut pace = CyclePace::default();
-        assert_eq!(pace.rows_max(false), usize::MAX);
+        assert_eq!(pace.rows_max(false, false), usize::MAX);
         // Says nothing: few rows, or many queries beside them.
-        pace.learn(CYCLE_PACE_ROWS_MIN / 2 - 1, 0, ms(900), at);
+        pace.learn(LIGHT_CYCLE_ROWS_MIN / 2 - 1, 0, ms(900), at);
         pace.learn(100_000, 100_001, ms(900), at);
-        assert_eq!(pace.rows_max(false), usize::MAX);
+        assert_eq!(pace.rows_max(false, false), usize::MAX);
         pace.learn(100_000, 50, ms(CYCLE_TIME_MS), at);
-        assert_eq!([false, true].map(|sessions| pace.rows_max(sessions)), [100_000, 200_000]);
+        assert_eq!(
+            [false, true].map(|sessions| pace.rows_max(sessions, false)),
+            [100_000, 200_000]
+        );
         for _ in 0..40 {
             pace.learn(100_000, 0, ms(CYCLE_TIME_MS / 2), at);
         }
-        assert!((199_000..=200_000).contains(&pace.rows_max(false)), "{}", pace.rows_max(false));
+        assert!(
+            (199_000..=200_000).contains(&pace.rows_max(false, false)),
+            "{}",
+            pace.rows_max(false, false)
+        );
+        // Short cycles have their own limits.
+        let of_short = 200_000 * LIGHT_CYCLE_TIME_MS as usize / CYCLE_TIME_MS as usize;
+        assert!(pace.rows_max(false, true).abs_diff(of_short) < 1_000);
         for _ in 0..40 {
             pace.learn(100_000, 0, ms(1_000), at);
         }
-        assert_eq!(pace.rows_max(false), CYCLE_PACE_ROWS_MIN);
+        assert_eq!(pace.rows_max(false, false), CYCLE_PACE_ROWS_MIN);
+        assert_eq!(pace.rows_max(false, true), LIGHT_CYCLE_ROWS_MIN);
         // Cycles of messages that do not fill the least number lead back.
         for _ in 0..40 {
             pace.learn(CYCLE_PACE_ROWS_MIN - 1_000, 0, ms(1), at);
         }
-        assert!(pace.rows_max(false) > 5 * CYCLE_PACE_ROWS_MIN, "{}", pace.rows_max(false));
+        assert!(
+            pace.rows_max(false, false) > 5 * CYCLE_PACE_ROWS_MIN,
+            "{}",
+            pace.rows_max(false, false)
+        );
+    }
+
+    #[test]
+    fn cycles_are_short_for_a_while_after_a_light_client() {
+        let (mut pace, at) = (CyclePace::default(), Instant::now());
+        assert!(!pace.is_short(at));
+        pace.saw_light_client(at);
+        assert!(pace.is_short(at + Duration::from_millis(LIGHT_CLIENT_MS - 1)));
+        assert!(!pace.is_short(at + Duration::from_millis(LIGHT_CLIENT_MS)));
     }
 
     #[test]

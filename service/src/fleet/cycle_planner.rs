@@ -14,13 +14,14 @@ use tokio::time::Instant;
 
 use super::job_queue::QueueReceivers;
 use super::jobs::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryTerms};
+use super::light_clients::LightClients;
 use super::newest_times::NewestTimes;
 use super::receipt_refusals::{ConvertedRequest, DroppedOnReceipt, RefusedRows};
 use super::subscription_planner::{PlannedSubscriptions, SubscriptionPlanner};
 use crate::cycle::{BatchId, CycleRecord, Producers, Verdict};
 use crate::error::ServiceError;
 use crate::limits::{CYCLE_QUERY_VERTICES_MAX, ServerLimits};
-use crate::shares::{FairQueue, Requester};
+use crate::shares::{FairQueue, NextJob, Requester};
 use crate::subscription::Sessions;
 
 /// Fixed cost of a change in addition to its rows, in rows.
@@ -129,6 +130,17 @@ impl CyclePlan {
     }
 }
 
+/// The bounds of a cycle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CycleBounds {
+    /// Rows, or the general limit, if that is less. A single change may have more; 0 takes none.
+    pub(super) rows_max: usize,
+    /// See [`CycleInput::query_work_max`].
+    pub(super) query_work_max: u64,
+    /// Whether jobs of light clients have a cycle of their own before others.
+    pub(super) light_first: bool,
+}
+
 /// Takes jobs from the queues.
 #[derive(Debug)]
 pub(super) struct CyclePlanner {
@@ -142,6 +154,9 @@ pub(super) struct CyclePlanner {
     pub(super) subscriptions: SubscriptionPlanner,
     /// Resends whose original is in progress.
     undecided: VecDeque<ChangeJob>,
+    light_clients: LightClients,
+    /// Whether the last cycle took jobs of light clients only.
+    took_light: bool,
     /// Empty query lists of ended cycles, kept for later cycles.
     spare: Vec<Vec<Query>>,
 }
@@ -163,6 +178,8 @@ impl CyclePlanner {
             queries: FairQueue::default(),
             subscriptions: SubscriptionPlanner::new(sessions),
             undecided: VecDeque::new(),
+            light_clients: LightClients::new(Instant::now()),
+            took_light: false,
             spare: Vec::new(),
         }
     }
@@ -181,21 +198,35 @@ impl CyclePlanner {
             || takes_changes && has_changes()
     }
 
-    /// Selects the jobs of the next cycle, which is answered at `answer_epoch` or later. The cycle
-    /// has at most `rows_max` rows (or the general limit, if lower), or a single change; no change
-    /// if it is 0. It answers queries up to this work.
-    pub(super) fn plan(
-        &mut self,
-        answer_epoch: u64,
-        rows_max: usize,
-        query_work_max: u64,
-    ) -> CyclePlan {
-        let queries = self.spare.pop().unwrap_or_default();
-        let mut plan = CyclePlan { queries, query_work_max, ..CyclePlan::default() };
-        if rows_max > 0 {
-            self.plan_changes(&mut plan, rows_max.min(self.rows_max));
+    /// Receives the jobs that have arrived. Returns whether a light client waits.
+    pub(super) fn receive(&mut self) -> bool {
+        self.light_clients.advance(Instant::now());
+        while let Ok(job) = self.receivers.changes.try_recv() {
+            let work = CHANGE_WORK + job.converted.request.rows() as u64;
+            self.light_clients.wait(work);
+            self.changes.push(job.permit.client, work, job);
         }
-        self.plan_queries(&mut plan, answer_epoch);
+        self.receive_queries();
+        self.is_light(self.changes.next()) || self.is_light(self.queries.next())
+    }
+
+    fn is_light(&self, next: Option<NextJob>) -> bool {
+        next.is_some_and(|NextJob { party, work }| self.light_clients.is_light(party, work))
+    }
+
+    /// Selects the jobs of the next cycle, which is answered at `answer_epoch` or later.
+    pub(super) fn plan(&mut self, answer_epoch: u64, bounds: CycleBounds) -> CyclePlan {
+        let queries = self.spare.pop().unwrap_or_default();
+        let query_work_max = bounds.query_work_max;
+        let mut plan = CyclePlan { queries, query_work_max, ..CyclePlan::default() };
+        // At most every second cycle, so that the others go on.
+        if bounds.light_first && !self.took_light {
+            self.take_jobs(&mut plan, answer_epoch, bounds);
+        }
+        self.took_light = !plan.changes.is_empty() || !plan.query_jobs.is_empty();
+        if !self.took_light {
+            self.take_jobs(&mut plan, answer_epoch, CycleBounds { light_first: false, ..bounds });
+        }
         plan.subscription_jobs = self.subscriptions.plan(&self.receivers, &mut plan.subscriptions);
         plan
     }
@@ -208,19 +239,28 @@ impl CyclePlanner {
         }
     }
 
-    fn plan_changes(&mut self, plan: &mut CyclePlan, rows_max: usize) {
-        for job in std::mem::take(&mut self.undecided) {
-            self.take_change(job, plan);
+    fn take_jobs(&mut self, plan: &mut CyclePlan, answer_epoch: u64, bounds: CycleBounds) {
+        if bounds.rows_max > 0 {
+            self.take_changes(plan, bounds.rows_max.min(self.rows_max), bounds.light_first);
         }
-        while let Ok(job) = self.receivers.changes.try_recv() {
-            let rows = job.converted.request.rows();
-            self.changes.push(job.permit.client, CHANGE_WORK + rows as u64, job);
+        self.take_queries(plan, answer_epoch, bounds.light_first);
+    }
+
+    fn take_changes(&mut self, plan: &mut CyclePlan, rows_max: usize, only_light: bool) {
+        // Their work was counted when they were taken.
+        for job in std::mem::take(&mut self.undecided).into_iter().rev() {
+            self.changes.push_front(job.permit.client, 0, job);
         }
         let mut rows: usize = plan.requests.iter().map(Request::rows).sum();
         while plan.changes.len() + self.undecided.len() < self.requests_max && rows < rows_max {
+            let next = self.changes.next();
+            if only_light && !self.is_light(next) {
+                break;
+            }
             let fits =
                 |job: &ChangeJob| rows == 0 || rows + job.converted.request.rows() <= rows_max;
-            let Some((_, job)) = self.changes.pop_if(fits) else { break };
+            let Some((client, job)) = self.changes.pop_if(fits) else { break };
+            self.light_clients.take(client.party(), next.map_or(0, |next| next.work));
             rows += job.converted.request.rows();
             self.take_change(job, plan);
         }
@@ -266,18 +306,23 @@ impl CyclePlanner {
     /// Takes the queries that have arrived into their queue.
     pub(super) fn receive_queries(&mut self) {
         while let Ok(job) = self.receivers.queries.try_recv() {
-            self.queries.push(job.client, known_work(&job), job);
+            let work = known_work(&job);
+            self.light_clients.wait(work);
+            self.queries.push(job.client, work, job);
         }
     }
 
-    fn plan_queries(&mut self, plan: &mut CyclePlan, answer_epoch: u64) {
-        self.receive_queries();
+    fn take_queries(&mut self, plan: &mut CyclePlan, answer_epoch: u64, only_light: bool) {
         let now = Instant::now();
         // Clients far ahead in their share wait for the next cycle, so that they cannot use up
         // this cycle's work.
         let time_max = self.queries.next_time().map(|time| time + plan.query_work_max / 2);
         let mut vertices = 0;
         while self.queries.next_time() <= time_max {
+            let next = self.queries.next();
+            if only_light && !self.is_light(next) {
+                break;
+            }
             let fits = |job: &QueryJob| {
                 let is_full = plan.queries.len() + job.queries.len() > self.queries_max
                     || vertices + vertices_of(&job.queries) > CYCLE_QUERY_VERTICES_MAX;
@@ -288,6 +333,7 @@ impl CyclePlanner {
                     || is_visible && (is_first || !job.terms.alone && !is_full)
             };
             let Some((client, job)) = self.queries.pop_if(fits) else { break };
+            self.light_clients.take(client.party(), next.map_or(0, |next| next.work));
             if job.terms.is_abandoned(now) {
                 continue;
             }
@@ -309,6 +355,7 @@ impl CyclePlanner {
 
     /// Charges a client for the work of its queries in a cycle with this number of other jobs.
     pub(super) fn charge(&mut self, client: Requester, work: u64, beside: usize) {
+        self.light_clients.add(client.party(), work);
         self.queries.charge(client, work, beside);
     }
 

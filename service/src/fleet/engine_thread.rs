@@ -15,7 +15,7 @@ use shoal_engine::{Clock, CycleInput, CycleOutput, EngineError, Request, Ticket}
 use tracing::{error, warn};
 
 use super::cycle_pace::CyclePace;
-use super::cycle_planner::{CycleClocks, CyclePlan, CyclePlanner, PlannedChange};
+use super::cycle_planner::{CycleBounds, CycleClocks, CyclePlan, CyclePlanner, PlannedChange};
 use super::event_clock::EventClock;
 use super::fleet_shared::{FleetShared, FleetState};
 use super::followed::{Followed, FollowedCycle};
@@ -313,7 +313,13 @@ impl EngineThread {
         // A follower's queries have waited for their epoch before they were queued.
         let answer_epoch = if self.follows { u64::MAX } else { answer_epoch };
         let is_bounded = self.export.is_some() && self.engine.backend.answer_lag() == 0;
-        let rows_max = self.pace.rows_max(!self.shared.sessions.is_empty());
+        let has_light = self.planner.receive() && self.in_flight_max == 1;
+        if has_light {
+            self.pace.saw_light_client(started);
+        }
+        let is_short = self.pace.is_short(started);
+        self.shared.set_has_light_clients(is_short);
+        let rows_max = self.pace.rows_max(!self.shared.sessions.is_empty(), is_short);
         let rows_max = if is_bounded { EXPORT_CYCLE_ROWS.min(rows_max) } else { rows_max };
         // Changes wait for the sink cycle by cycle, so that shorter cycles have shorter waits.
         let rows_max = match self.sink_full {
@@ -322,7 +328,8 @@ impl EngineThread {
         };
         let objects = self.engine.backend.objects();
         let query_work_max = self.pace.query_work_max(objects);
-        let mut plan = self.planner.plan(answer_epoch, rows_max, query_work_max);
+        let bounds = CycleBounds { rows_max, query_work_max, light_first: has_light };
+        let mut plan = self.planner.plan(answer_epoch, bounds);
         self.shared.metrics.query_requests_long.inc_by(plan.long_queries.len() as u64);
         for job in &plan.long_queries {
             self.shared.metrics.count_queries(&job.queries);

@@ -27,7 +27,7 @@ use super::role::{Following, Role, Staleness};
 use super::token::Token;
 use crate::cycle::{BatchId, CurrentName, Durability, FleetName};
 use crate::error::ServiceError;
-use crate::limits::{BUSY_RETRY_MS, FOLLOW_WAIT_MS_MAX};
+use crate::limits::{BUSY_RETRY_MS, FOLLOW_WAIT_MS_MAX, LIGHT_WORKER_ROWS_MIN, WORKER_ROWS_MIN};
 use crate::metrics::FleetMetrics;
 use crate::persistence::{ErasureRoom, FleetFolder, FleetLog, HistoryReading, PastVersion};
 use crate::shares::Requester;
@@ -142,6 +142,11 @@ impl Fleet {
     /// See `CreateFleetRequest.event_clock_lead`; has no effect with a system clock.
     pub(crate) fn event_clock_lead_ms(&self) -> i64 {
         self.shared.persistence.event_clock_lead_ms
+    }
+
+    /// Number of rows from which a worker reads a report.
+    pub(crate) fn worker_rows_min(&self) -> usize {
+        if self.shared.has_light_clients() { LIGHT_WORKER_ROWS_MIN } else { WORKER_ROWS_MIN }
     }
 
     /// Whether requests must contain the newest times of their rows, because the event clock is

@@ -3,7 +3,7 @@
 //!
 //! It holds no queue: dropping the last caller's handle must end the thread.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -59,6 +59,7 @@ pub(super) struct FleetShared {
     pub(super) sessions: Arc<Sessions>,
     pub(super) persistence: FleetPersistence,
     state: AtomicU8,
+    has_light_clients: AtomicBool,
     role: RwLock<Role>,
     view: Mutex<FleetView>,
 }
@@ -75,7 +76,8 @@ impl FleetShared {
     ) -> Self {
         let (state, view) = (AtomicU8::new(FleetState::Running as u8), Mutex::new(view));
         let role = RwLock::new(role);
-        Self { name, options, metrics, sessions, persistence, state, role, view }
+        let has_light_clients = AtomicBool::new(false);
+        Self { name, options, metrics, sessions, persistence, state, has_light_clients, role, view }
     }
 
     pub(super) fn state(&self) -> FleetState {
@@ -111,6 +113,15 @@ impl FleetShared {
         let lead_ms = self.persistence.event_clock_lead_ms;
         let is_bounded = self.options.clock == Clock::Event && lead_ms < EVENT_CLOCK_LEAD_FREE_MS;
         is_bounded.then_some(lead_ms)
+    }
+
+    /// Whether light clients waited lately, as of the last cycle; see `light_clients`.
+    pub(super) fn has_light_clients(&self) -> bool {
+        self.has_light_clients.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_has_light_clients(&self, has_light_clients: bool) {
+        self.has_light_clients.store(has_light_clients, Ordering::Relaxed);
     }
 
     pub(super) fn role(&self) -> Role {

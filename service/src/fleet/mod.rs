@@ -19,6 +19,7 @@ mod followed;
 mod job_answers;
 mod job_queue;
 mod jobs;
+mod light_clients;
 mod long_queries;
 mod newest_times;
 mod query_replies;

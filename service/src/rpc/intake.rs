@@ -25,7 +25,7 @@ use crate::access::{Call, MeteredQuota};
 use crate::cycle::{BatchId, DEFAULT, Durability, FleetName};
 use crate::error::ServiceError;
 use crate::fleet::{ChangePermit, ChangeReply, ConvertedRequest, Fleet, FleetState, PendingChange};
-use crate::limits::{MESSAGE_BYTES_MAX, WORKER_BYTES_MIN, WORKER_ROWS_MIN};
+use crate::limits::{MESSAGE_BYTES_MAX, WORKER_BYTES_MIN};
 use crate::shares::FairWorkers;
 
 /// Parses the messages of one stream.
@@ -227,11 +227,12 @@ impl Report {
         let rows = self.rows();
         let Self { call, message, block, batch, fleet, name, durability, arrived, .. } = self;
         let time_max_ms = self.time_max_ms;
+        let worker_rows_min = fleet.worker_rows_min();
         let read = match block {
             Some(block) if fleet.names().is_none() => {
                 Ok((Request::Block(block).into(), Faults::new()))
             }
-            Some(block) if rows < WORKER_ROWS_MIN => {
+            Some(block) if rows < worker_rows_min => {
                 read_named_block(&block, &message, &fleet, time_max_ms)
             }
             Some(block) => {
@@ -239,7 +240,7 @@ impl Report {
                 let read = move || read_named_block(&block, &message, &fleet, time_max_ms);
                 self.workers.run(call.client(), read).await?
             }
-            None if rows < WORKER_ROWS_MIN => read_rows(&message, &fleet, time_max_ms),
+            None if rows < worker_rows_min => read_rows(&message, &fleet, time_max_ms),
             None => {
                 let fleet = fleet.clone();
                 let read = move || read_rows(&message, &fleet, time_max_ms);

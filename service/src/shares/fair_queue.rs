@@ -24,6 +24,13 @@ pub(crate) struct FairQueue<J> {
     jobs: usize,
 }
 
+/// The party of the job that is served next, and the part of its work that is known in advance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NextJob {
+    pub(crate) party: Party,
+    pub(crate) work: u64,
+}
+
 /// The jobs of one connection, each with the part of its work that is known in advance.
 type Line<J> = VecDeque<(u64, Requester, J)>;
 
@@ -296,6 +303,12 @@ impl<J> FairQueue<J> {
     /// The virtual time of the party that is served next.
     pub(crate) fn next_time(&self) -> Option<u64> {
         self.parties.next_time()
+    }
+
+    /// The job that is served next.
+    pub(crate) fn next(&self) -> Option<NextJob> {
+        let (.., party) = self.parties.order.first()?;
+        Some(NextJob { party: *party, work: self.parties.front_work()? })
     }
 
     /// Takes the next job if it is suitable; otherwise leaves it in the queue.

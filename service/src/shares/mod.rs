@@ -14,5 +14,5 @@ pub(crate) use client::Party;
 pub use client::Requester;
 pub use fair_places::PlacesPermit;
 pub(crate) use fair_places::{FairPlaces, NoPlaces};
-pub(crate) use fair_queue::FairQueue;
+pub(crate) use fair_queue::{FairQueue, NextJob};
 pub(crate) use fair_workers::FairWorkers;

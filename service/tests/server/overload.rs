@@ -12,8 +12,8 @@ use tonic_types::StatusExt as _;
 use crate::gated_engine::Gate;
 use crate::raw_http::{frame, status_of};
 use crate::running::{
-    ReportsOnce as _, Running, START_MS, fix, objects_in, options, refused, report, rows, sums,
-    until, within, world,
+    ReportsOnce as _, Running, START_MS, collect, fix, objects_in, options, refused, report, rows,
+    sums, until, within, world,
 };
 
 const QUEUE_ROWS: usize = 1000;
@@ -149,7 +149,7 @@ async fn queries_have_a_separate_queue() {
     gate.open();
     within(ack).await.unwrap().unwrap();
     for stream in [stream, second] {
-        let chunks = within(crate::running::collect(stream)).await.unwrap();
+        let chunks = within(collect(stream)).await.unwrap();
         let results: usize = chunks.iter().map(|chunk| chunk.results.len()).sum();
         assert_eq!(results, 4096);
     }
@@ -178,4 +178,47 @@ async fn queries_of_disconnected_clients_do_not_run() {
     until(async || depth(&server, "queries").await == 0.0).await;
     let answered = server.metric(r#"shoal_queries_total{fleet="default",kind="get"}"#).await;
     assert_eq!(answered, 1.0, "some were answered though their clients had left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_light_client_has_a_cycle_before_others() {
+    const ROWS: u64 = 20_000;
+    let (gate, server) = Gate::start(options()).await;
+    let heavy = || {
+        let fixes = (1..=ROWS).map(|object| fix(object, START_MS, 0.0, 0.0));
+        rows(fixes.collect())
+    };
+    let (mut flooding, mut light) = (server.positions().await, server.positions().await);
+    let (mut asking, mut removing) = (server.queries().await, server.positions().await);
+    flooding.once(heavy()).await.unwrap();
+    gate.shut();
+    let flood = tokio::spawn(async move { report(&mut flooding, vec![heavy(); 5]).await });
+    // One message is in the cycle at the gate; four wait.
+    until(async || gate.is_stopping_one()).await;
+    until(async || depth(&server, "rows").await == 5.0 * ROWS as f64).await;
+    let first = tokio::spawn(async move {
+        let row = rows(vec![fix(ROWS + 1, START_MS, 0.0, 0.0)]);
+        light.once(row).await
+    });
+    let second = tokio::spawn(async move {
+        let request = v1::RemoveRequest { objects: vec![ROWS + 2], ..Default::default() };
+        removing.remove(request).await
+    });
+    let answer = tokio::spawn(async move {
+        asking.get(v1::GetRequest { objects: vec![ROWS + 1], ..Default::default() }).await
+    });
+    until(async || depth(&server, "messages").await == 7.0).await;
+    until(async || depth(&server, "queries").await == 1.0).await;
+    gate.open();
+    let first = within(first).await.unwrap().unwrap().into_inner();
+    let second = within(second).await.unwrap().unwrap().into_inner();
+    let answer = within(collect(within(answer).await.unwrap().unwrap().into_inner()));
+    let answer = answer.await.unwrap();
+    let header = answer.iter().find_map(|message| message.header.clone()).unwrap();
+    assert_eq!((second.epoch, header.epoch), (first.epoch, first.epoch));
+    let flood = within(flood).await.unwrap();
+    // The cycle at the gate, that of the light clients, then the others.
+    let epochs: Vec<_> = flood.iter().flat_map(|ack| [ack.first_epoch, ack.epoch]).collect();
+    assert!(epochs.contains(&(first.epoch - 1)) && !epochs.contains(&first.epoch), "{epochs:?}");
+    assert!(epochs.contains(&(first.epoch + 1)), "{epochs:?}");
 }
