@@ -31,7 +31,7 @@ pub const READ_TURN_BYTES: usize = 64 << 10;
 pub const WORKER_BYTES_MIN: usize = 1 << 20;
 /// Reports of at least this many plain rows are read by workers; shorter ones take at most 2 ms.
 pub const WORKER_ROWS_MIN: usize = 64 << 10;
-/// The same while light clients wait (`fleet/light_clients.rs`): a worker costs a message of 4,096
+/// The same while cycles are short for light clients (`fleet/light_clients.rs`): a worker costs a message of 4,096
 /// rows some 3 %.
 pub const LIGHT_WORKER_ROWS_MIN: usize = 2 << 10;
 /// Vertices of the polygons of all queries and new regions in progress, server-wide; a request
@@ -152,7 +152,8 @@ pub const LIGHT_CYCLE_TIME_MS: u64 = 3;
 pub const LIGHT_CYCLE_ROWS_MIN: usize = 8 << 10;
 /// How long these limits apply after a request of a light client, milliseconds.
 pub const LIGHT_CLIENT_MS: u64 = 1_000;
-/// A client is light if its work is at most the mean of all clients divided by this.
+/// A client is light if its work is at most the mean of all clients, weighted by their work, divided
+/// by this.
 pub const LIGHT_CLIENT_SHARE: u64 = 8;
 /// Interval at which an idle engine checks for expiry, milliseconds; the contract is 1 s.
 pub const IDLE_CYCLE_MS: u64 = 500;
@@ -308,9 +309,12 @@ pub const CYCLE_PACE_WORK_MIN: u64 = 512 << 10;
 pub const LONG_REQUESTS_AT_ONCE: usize = 16;
 /// Maximum number of queries of these requests together; one request may have all.
 pub const LONG_QUERIES_AT_ONCE: usize = BATCH_QUERIES_MAX;
-/// Maximum work of a test of one record against all of them, in tests of a rectangle; one request
-/// may have more.
+/// Maximum work of a test of one record against all of them, in tests of a rectangle, less if
+/// searches are slow; one request may have more.
 pub const LONG_WORK_AT_ONCE: u64 = 2 * LONG_QUERIES_AT_ONCE as u64;
+/// Tests per second that a search is expected to make before one has shown it: few, so that requests
+/// that are answered together take less than [`LONG_QUERY_MS_MAX`].
+pub const LONG_TESTS_PER_SECOND_FIRST: u64 = 100 << 20;
 /// Time of the steps between which deadlines are checked, milliseconds.
 pub const LONG_QUERY_STEP_MS: u64 = 5;
 /// Bytes of the rasters of polygons: of one, and of all queries of a fleet that are answered

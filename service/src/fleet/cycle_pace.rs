@@ -75,8 +75,9 @@ impl CyclePace {
         // Much work of queries says little about the cost of a row, and the reverse. Messages stay
         // whole, so a cycle may have half of its rows. It must count all the same, or the least
         // number would be kept for ever; so with work.
+        let least = if self.is_short(now) { LIGHT_CYCLE_ROWS_MIN } else { CYCLE_PACE_ROWS_MIN };
         if query_work <= rows as u64 {
-            if rows >= LIGHT_CYCLE_ROWS_MIN / 2 {
+            if rows >= least / 2 {
                 average(&mut self.row_ns, time_ns / rows as f64);
             }
         } else if query_work >= CYCLE_PACE_WORK_MIN / 2 {
@@ -112,7 +113,7 @@ mod tests {
         let mut pace = CyclePace::default();
         assert_eq!(pace.rows_max(false, false), usize::MAX);
         // Says nothing: few rows, or many queries beside them.
-        pace.learn(LIGHT_CYCLE_ROWS_MIN / 2 - 1, 0, ms(900), at);
+        pace.learn(CYCLE_PACE_ROWS_MIN / 2 - 1, 0, ms(900), at);
         pace.learn(100_000, 100_001, ms(900), at);
         assert_eq!(pace.rows_max(false, false), usize::MAX);
         pace.learn(100_000, 50, ms(CYCLE_TIME_MS), at);
@@ -153,6 +154,12 @@ mod tests {
         assert!(!pace.is_short(at));
         pace.saw_light_client(at);
         assert!(pace.is_short(at + Duration::from_millis(LIGHT_CLIENT_MS - 1)));
+        // They teach what rows cost.
+        let time = Duration::from_millis(LIGHT_CYCLE_TIME_MS);
+        pace.learn(LIGHT_CYCLE_ROWS_MIN / 2 - 1, 0, time, at);
+        assert_eq!(pace.rows_max(false, true), usize::MAX);
+        pace.learn(2 * LIGHT_CYCLE_ROWS_MIN, 0, time, at);
+        assert_eq!(pace.rows_max(false, true), 2 * LIGHT_CYCLE_ROWS_MIN);
         assert!(!pace.is_short(at + Duration::from_millis(LIGHT_CLIENT_MS)));
     }
 

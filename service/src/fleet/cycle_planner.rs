@@ -14,13 +14,13 @@ use tokio::time::Instant;
 
 use super::job_queue::QueueReceivers;
 use super::jobs::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryTerms};
-use super::light_clients::LightClients;
+use super::light_clients::{LightClients, RowWork};
 use super::newest_times::NewestTimes;
 use super::receipt_refusals::{ConvertedRequest, DroppedOnReceipt, RefusedRows};
 use super::subscription_planner::{PlannedSubscriptions, SubscriptionPlanner};
 use crate::cycle::{BatchId, CycleRecord, Producers, Verdict};
 use crate::error::ServiceError;
-use crate::limits::{CYCLE_QUERY_VERTICES_MAX, ServerLimits};
+use crate::limits::{CYCLE_PACE_WORK_MIN, CYCLE_QUERY_VERTICES_MAX, ServerLimits};
 use crate::shares::{FairQueue, NextJob, Requester};
 use crate::subscription::Sessions;
 
@@ -73,6 +73,9 @@ pub(super) struct CyclePlan {
     /// See [`CycleInput::query_work_max`].
     pub(super) query_work_max: u64,
     pub(super) query_jobs: Vec<PlannedQueries>,
+    /// Whether it has only jobs of light clients; the work of its queries is small, whatever a
+    /// query may need.
+    pub(super) is_light: bool,
     /// Queries that are to be answered outside the cycles.
     pub(super) long_queries: Vec<QueryJob>,
     pub(super) subscription_jobs: PlannedSubscriptions,
@@ -203,15 +206,23 @@ impl CyclePlanner {
         self.light_clients.advance(Instant::now());
         while let Ok(job) = self.receivers.changes.try_recv() {
             let work = CHANGE_WORK + job.converted.request.rows() as u64;
-            self.light_clients.wait(work);
+            self.light_clients.wait(RowWork::of_rows(work));
             self.changes.push(job.permit.client, work, job);
         }
         self.receive_queries();
-        self.is_light(self.changes.next()) || self.is_light(self.queries.next())
+        self.next_change_is_light() || self.next_query_is_light()
     }
 
-    fn is_light(&self, next: Option<NextJob>) -> bool {
-        next.is_some_and(|NextJob { party, work }| self.light_clients.is_light(party, work))
+    fn next_change_is_light(&self) -> bool {
+        let is_light =
+            |next: NextJob| self.light_clients.is_light(next.party, RowWork::of_rows(next.work));
+        self.changes.next().is_some_and(is_light)
+    }
+
+    fn next_query_is_light(&self) -> bool {
+        let is_light =
+            |next: NextJob| self.light_clients.is_light(next.party, RowWork::of_tests(next.work));
+        self.queries.next().is_some_and(is_light)
     }
 
     /// Selects the jobs of the next cycle, which is answered at `answer_epoch` or later.
@@ -224,7 +235,10 @@ impl CyclePlanner {
             self.take_jobs(&mut plan, answer_epoch, bounds);
         }
         self.took_light = !plan.changes.is_empty() || !plan.query_jobs.is_empty();
-        if !self.took_light {
+        plan.is_light = self.took_light;
+        if plan.is_light {
+            plan.query_work_max = plan.query_work_max.min(CYCLE_PACE_WORK_MIN);
+        } else {
             self.take_jobs(&mut plan, answer_epoch, CycleBounds { light_first: false, ..bounds });
         }
         plan.subscription_jobs = self.subscriptions.plan(&self.receivers, &mut plan.subscriptions);
@@ -247,20 +261,20 @@ impl CyclePlanner {
     }
 
     fn take_changes(&mut self, plan: &mut CyclePlan, rows_max: usize, only_light: bool) {
-        // Their work was counted when they were taken.
+        // Their work was counted in the queue when they were first taken.
         for job in std::mem::take(&mut self.undecided).into_iter().rev() {
             self.changes.push_front(job.permit.client, 0, job);
         }
-        let mut rows: usize = plan.requests.iter().map(Request::rows).sum();
+        let mut rows = 0;
         while plan.changes.len() + self.undecided.len() < self.requests_max && rows < rows_max {
-            let next = self.changes.next();
-            if only_light && !self.is_light(next) {
+            if only_light && !self.next_change_is_light() {
                 break;
             }
             let fits =
                 |job: &ChangeJob| rows == 0 || rows + job.converted.request.rows() <= rows_max;
-            let Some((client, job)) = self.changes.pop_if(fits) else { break };
-            self.light_clients.take(client.party(), next.map_or(0, |next| next.work));
+            let Some(next) = self.changes.next() else { break };
+            let Some((_, job)) = self.changes.pop_if(fits) else { break };
+            self.light_clients.take(next.party, RowWork::of_rows(next.work));
             rows += job.converted.request.rows();
             self.take_change(job, plan);
         }
@@ -307,7 +321,7 @@ impl CyclePlanner {
     pub(super) fn receive_queries(&mut self) {
         while let Ok(job) = self.receivers.queries.try_recv() {
             let work = known_work(&job);
-            self.light_clients.wait(work);
+            self.light_clients.wait(RowWork::of_tests(work));
             self.queries.push(job.client, work, job);
         }
     }
@@ -319,8 +333,7 @@ impl CyclePlanner {
         let time_max = self.queries.next_time().map(|time| time + plan.query_work_max / 2);
         let mut vertices = 0;
         while self.queries.next_time() <= time_max {
-            let next = self.queries.next();
-            if only_light && !self.is_light(next) {
+            if only_light && !self.next_query_is_light() {
                 break;
             }
             let fits = |job: &QueryJob| {
@@ -332,8 +345,9 @@ impl CyclePlanner {
                 job.terms.is_abandoned(now)
                     || is_visible && (is_first || !job.terms.alone && !is_full)
             };
+            let Some(next) = self.queries.next() else { break };
             let Some((client, job)) = self.queries.pop_if(fits) else { break };
-            self.light_clients.take(client.party(), next.map_or(0, |next| next.work));
+            self.light_clients.take(next.party, RowWork::of_tests(next.work));
             if job.terms.is_abandoned(now) {
                 continue;
             }
@@ -355,7 +369,7 @@ impl CyclePlanner {
 
     /// Charges a client for the work of its queries in a cycle with this number of other jobs.
     pub(super) fn charge(&mut self, client: Requester, work: u64, beside: usize) {
-        self.light_clients.add(client.party(), work);
+        self.light_clients.add(client.party(), RowWork::of_tests(work));
         self.queries.charge(client, work, beside);
     }
 

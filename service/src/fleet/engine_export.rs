@@ -56,31 +56,31 @@ impl EngineThread {
     }
 
     /// Exports about as many rows as the last cycles changed, or fewer if the receiver is full. The
-    /// engine then has few changed records to save for the export.
+    /// engine then has few changed records to save for the export. A short cycle has a short slice.
     pub(super) fn export_slices(&mut self) -> Result<(), EngineError> {
-        let mut slices = self.changed_rows.div_ceil(EXPORT_SLICE_ROWS).max(1);
-        self.changed_rows = 0;
+        let least = EXPORT_SLICE_ROWS / if self.shared.has_light_clients() { 4 } else { 1 };
+        let mut rows = std::mem::take(&mut self.changed_rows).max(least);
         let accepts = |rows: &ExportRows| rows.capacity() == ExportCapacity::Available;
-        while slices > 0 {
-            self.export_slice()?;
+        while rows > 0 {
+            let slice = rows.min(EXPORT_SLICE_ROWS);
+            self.export_slice(slice)?;
             let goes_on = self.export.as_ref().is_some_and(accepts);
-            slices = if goes_on { slices - 1 } else { 0 };
+            rows = if goes_on { rows - slice } else { 0 };
         }
         Ok(())
     }
 
-    /// Exports a slice if one is accepted; begins an export if there is none.
-    pub(super) fn export_slice(&mut self) -> Result<(), EngineError> {
+    /// Exports a slice of at most this many rows if one is accepted; begins an export if there is
+    /// none.
+    pub(super) fn export_slice(&mut self, rows_max: usize) -> Result<(), EngineError> {
         let Some(export) = &self.export else { return self.begin_export() };
         match export.capacity() {
             ExportCapacity::Full => {}
             ExportCapacity::Closed => self.end_export(),
-            ExportCapacity::Available => {
-                match self.engine.backend.export_next(EXPORT_SLICE_ROWS)? {
-                    Some(rows) => export.send(rows),
-                    None => self.export = None,
-                }
-            }
+            ExportCapacity::Available => match self.engine.backend.export_next(rows_max)? {
+                Some(rows) => export.send(rows),
+                None => self.export = None,
+            },
         }
         Ok(())
     }

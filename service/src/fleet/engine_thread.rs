@@ -28,7 +28,7 @@ use crate::cycle::{
     BatchId, CycleNumber, CycleRecord, CycleSink, ExportCapacity, ExportRows, NumberedEngine,
     SettledCycle, SinkCapacity, WallClock,
 };
-use crate::limits::{CLOCK_AHEAD_MS_MAX, EXPORT_CYCLE_ROWS, IDLE_CYCLE_MS};
+use crate::limits::{CLOCK_AHEAD_MS_MAX, EXPORT_CYCLE_ROWS, EXPORT_SLICE_ROWS, IDLE_CYCLE_MS};
 use crate::subscription::{EpochStamp, FanOutInput, FanOutSender};
 
 /// Clock of the server and the tolerance for event times ahead of it.
@@ -152,7 +152,7 @@ impl EngineThread {
         loop {
             let done = match self.wait() {
                 Wake::Cycle => self.run_cycle(),
-                Wake::Slice => self.export_slice(),
+                Wake::Slice => self.export_slice(EXPORT_SLICE_ROWS),
                 Wake::Stop => break,
             };
             if let Err(fault) = done {
@@ -527,6 +527,7 @@ impl EngineThread {
             unfinished: output.unfinished,
             work: output.query_work,
             work_max: plan.query_work_max,
+            is_light: plan.is_light,
             queries: output.queries,
             at: (term, output.answer_epoch, output.answer_clock_ms),
             staleness_epochs: submitted.saturating_sub(output.answer_epoch),

@@ -8,6 +8,7 @@
 //! left.
 
 use std::num::NonZero;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -25,7 +26,8 @@ use crate::cycle::{ExportRows, FleetName};
 use crate::error::ServiceError;
 use crate::limits::{
     BUSY_RETRY_MS, EXPORT_SLICES_WAITING, LONG_QUERIES_AT_ONCE, LONG_QUERY_MS_MAX,
-    LONG_QUERY_RASTER_BYTES, LONG_QUERY_STEP_MS, LONG_REQUESTS_AT_ONCE, LONG_WORK_AT_ONCE,
+    LONG_QUERY_RASTER_BYTES, LONG_QUERY_STEP_MS, LONG_REQUESTS_AT_ONCE,
+    LONG_TESTS_PER_SECOND_FIRST, LONG_WORK_AT_ONCE,
 };
 use crate::shares::FairQueue;
 use crate::threads::{Priority, lower, spawn_at};
@@ -42,7 +44,12 @@ const NEAREST_WORK: u64 = 2;
 #[derive(Debug, Default)]
 pub(super) struct LongQueries {
     waiting: FairQueue<QueryJob>,
+    speed: Arc<TestSpeed>,
 }
+
+/// How fast searches have been lately: tests of a rectangle per second; 0 before the first search.
+#[derive(Debug, Default)]
+struct TestSpeed(AtomicU64);
 
 /// The requests of one export.
 struct Search {
@@ -54,11 +61,17 @@ struct Search {
     at: (u64, u64, i64),
     end: Instant,
     step_rows: usize,
+    /// About how many tests of a rectangle it has made, and their time.
+    tests: u64,
+    testing: Duration,
+    speed: Arc<TestSpeed>,
 }
 
 /// A request in progress.
 struct LongRequest<'a> {
     terms: QueryTerms,
+    /// See [`work_of`].
+    work: u64,
     /// Its queries in order, `part_queries` in each but the last.
     parts: Vec<RecordScan<'a>>,
     part_queries: usize,
@@ -73,6 +86,31 @@ fn work_of(queries: &[Query]) -> u64 {
         QueryKind::Get(_) => 1,
     };
     queries.iter().map(work).sum()
+}
+
+impl TestSpeed {
+    /// Learns from a search that made this many tests.
+    fn learn(&self, tests: u64, time: Duration) {
+        if tests == 0 {
+            return;
+        }
+        let now = (tests as f64 / time.as_secs_f64().max(1e-9)) as u64;
+        // Searches seldom overlap; then one of them may be lost.
+        let speed = self.0.load(Ordering::Relaxed);
+        let mean = if speed == 0 { now } else { speed / 2 + now / 2 };
+        self.0.store(mean.max(1), Ordering::Relaxed);
+    }
+
+    /// Maximum work of a test of one of these records against all queries of several requests: what
+    /// is expected to take a third of [`LONG_QUERY_MS_MAX`], at most [`LONG_WORK_AT_ONCE`].
+    fn work_max(&self, records: u64) -> u64 {
+        let speed = match self.0.load(Ordering::Relaxed) {
+            0 => LONG_TESTS_PER_SECOND_FIRST,
+            speed => speed,
+        };
+        let tests = speed.saturating_mul(LONG_QUERY_MS_MAX / 3_000);
+        (tests / records.max(1)).min(LONG_WORK_AT_ONCE)
+    }
 }
 
 impl LongQueries {
@@ -114,17 +152,19 @@ impl LongQueries {
         term: u64,
     ) -> Result<Option<ExportRows>, ServiceError> {
         let now = Instant::now();
+        let work_max = self.speed.work_max(state.objects);
         let (mut jobs, mut queries, mut work) = (Vec::new(), 0, 0);
         while jobs.len() < LONG_REQUESTS_AT_ONCE {
+            let Some(next) = self.waiting.next() else { break };
             let fits = |job: &QueryJob| {
                 jobs.is_empty()
                     || queries + job.queries.len() <= LONG_QUERIES_AT_ONCE
-                        && work + work_of(&job.queries) <= LONG_WORK_AT_ONCE
+                        && work + next.work <= work_max
             };
             let Some((_, job)) = self.waiting.pop_if(fits) else { break };
             if !job.terms.is_abandoned(now) {
                 queries += job.queries.len();
-                work += work_of(&job.queries);
+                work += next.work;
                 jobs.push(job);
             }
         }
@@ -145,7 +185,9 @@ impl LongQueries {
             records: state.objects,
             raster_bytes_max: of_one.min(of_all / polygons.max(1)),
         };
-        let search = Search { state, rows, taken, at, end, step_rows: STEP_ROWS.0 };
+        let (step_rows, tests, testing) = (STEP_ROWS.0, 0, Duration::ZERO);
+        let speed = self.speed.clone();
+        let search = Search { state, rows, taken, at, end, step_rows, tests, testing, speed };
         spawn_at(Priority::Lowest, format!("queries-{name}"), || search.run(jobs))?;
         Ok(Some(ExportRows::new(row_sender, taken_receiver)))
     }
@@ -161,18 +203,19 @@ impl Search {
             self.drop_late(&mut requests);
         }
         let mut rows_missing = self.state.records;
-        while rows_missing > 0 {
+        while rows_missing > 0 && !requests.is_empty() {
             let Ok(rows) = self.rows.recv() else { return abandon(requests) };
             // An error means that a message is there already, or that the engine sends no more.
             let _ = self.taken.try_send(());
             rows_missing = rows_missing.saturating_sub(rows.len() as u64);
             self.drop_late(&mut requests);
             self.read(&rows, &mut requests);
-            if requests.is_empty() {
-                return;
-            }
         }
-        for LongRequest { terms, parts, part_queries } in requests {
+        // A search whose callers left early says little.
+        if rows_missing == 0 || self.end <= Instant::now() {
+            self.speed.learn(self.tests, self.testing);
+        }
+        for LongRequest { terms, parts, part_queries, .. } in requests {
             if !terms.is_abandoned(Instant::now()) {
                 let _ = terms.reply.send(Ok(answers(parts, part_queries, self.at)));
             }
@@ -186,10 +229,14 @@ impl Search {
             let started = Instant::now();
             let step = first..rows.len().min(first + self.step_rows);
             first = step.end;
+            let work: u64 = requests.iter().map(|request| request.work).sum();
+            self.tests += work.saturating_mul(step.len() as u64);
             let parts = requests.iter_mut().flat_map(|request| &mut request.parts);
             let mut parts: Vec<&mut RecordScan<'_>> = parts.collect();
             on_pool(|| parts.par_iter_mut().for_each(|scan| scan.read(rows, step.clone())));
-            self.step_rows = step_rows(step.len(), started.elapsed());
+            let time = started.elapsed();
+            self.testing += time;
+            self.step_rows = step_rows(step.len(), time);
             self.drop_late(requests);
         }
     }
@@ -241,7 +288,7 @@ impl<'a> LongRequest<'a> {
         };
         let parts: Option<_> = on_pool(|| queries.par_chunks(part_queries).map(part).collect());
         let parts = parts?;
-        Some(Self { terms, parts, part_queries })
+        Some(Self { terms, work: work_of(queries), parts, part_queries })
     }
 }
 
@@ -278,6 +325,23 @@ fn pool() -> Option<&'static ThreadPool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_are_answered_together_if_a_third_of_the_time_is_enough() {
+        let speed = TestSpeed::default();
+        let of_first = LONG_TESTS_PER_SECOND_FIRST * LONG_QUERY_MS_MAX / 3_000;
+        assert_eq!(speed.work_max(1 << 20), of_first >> 20);
+        assert_eq!([0, 1].map(|records| speed.work_max(records)), [LONG_WORK_AT_ONCE; 2]);
+        speed.learn(1_000_000, Duration::from_millis(100));
+        assert_eq!(speed.work_max(1_000_000), 10_000_000 * LONG_QUERY_MS_MAX / 3_000 / 1_000_000);
+        speed.learn(1_000_000, Duration::from_millis(50));
+        assert_eq!(speed.work_max(1_000_000), 15_000_000 * LONG_QUERY_MS_MAX / 3_000 / 1_000_000);
+        for _ in 0..80 {
+            speed.learn(1, Duration::from_secs(1));
+            speed.learn(0, Duration::from_secs(1));
+        }
+        assert_eq!(speed.work_max(1_000), 0);
+    }
 
     #[test]
     fn steps_follow_their_time() {

@@ -22,6 +22,8 @@ pub(super) struct CycleAnswers {
     pub(super) work: Vec<u64>,
     /// Limit of the work of all queries together.
     pub(super) work_max: u64,
+    /// See `CyclePlan`.
+    pub(super) is_light: bool,
     pub(super) queries: Vec<Query>,
     /// Term, epoch and clock.
     pub(super) at: (u64, u64, i64),
@@ -37,8 +39,8 @@ impl CycleAnswers {
         long_queries: &mut LongQueries,
         metrics: &FleetMetrics,
     ) {
-        let Self { set, unanswered, unfinished, work, work_max, queries, at, staleness_epochs } =
-            self;
+        let Self { set, unanswered, unfinished, work, work_max, is_light, queries, .. } = self;
+        let (at, staleness_epochs) = (self.at, self.staleness_epochs);
         let set = Arc::new(set);
         let (is_alone, beside) = (jobs.len() == 1, jobs.len().saturating_sub(1));
         let (mut put_off, mut long) = (Vec::new(), Vec::new());
@@ -61,7 +63,9 @@ impl CycleAnswers {
                 let _ = terms.reply.send(Ok(answers));
             } else {
                 let is_long = is_alone || terms.was_put_off || work >= work_max / 2;
-                terms.was_put_off = true;
+                // A cycle of light clients says only that a query does not need little.
+                let is_long = is_long && !is_light;
+                terms.was_put_off |= !is_light;
                 let job = QueryJob { client, queries: queries[places].to_vec(), terms };
                 if is_long {
                     metrics.query_requests_long.inc();

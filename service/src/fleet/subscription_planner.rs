@@ -1,11 +1,11 @@
 //! Selects the subscription changes of the next cycle, and reports them when the cycle is applied.
 //!
-//! Pending changes of sessions come first, then jobs in order of arrival, up to the engine's limit.
-//! The number of snapshots adapts to the number of events that they cause. Jobs of sessions that
-//! ended meanwhile are dropped, so that no region is added after its removal. The fan-out receives
-//! new routes before the cycle's events.
+//! Pending changes of sessions come first, then jobs up to the engine's limit: the clients that
+//! opened the sessions are served in turn, and the jobs of a session stay in order. The number of
+//! snapshots adapts to the number of events that they cause. Jobs of sessions that ended meanwhile
+//! are dropped, so that no region is added after its removal. The fan-out receives new routes before
+//! the cycle's events.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use shoal_engine::limits::SUBSCRIPTION_CHANGES_MAX;
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::job_queue::QueueReceivers;
 use super::jobs::{SubscriptionJob, SubscriptionReply};
 use crate::limits::{CYCLE_SNAPSHOT_EVENTS, REGION_CHANGES_MAX};
-use crate::shares::PlacesPermit;
+use crate::shares::{FairQueue, PlacesPermit};
 use crate::subscription::{
     FanOutInput, FanOutSender, PendingBatch, RegionChange, Route, RouteChange, Session, Sessions,
     SettledChange,
@@ -26,6 +26,9 @@ const SNAPSHOTS_FIRST: usize = 64;
 
 /// Maximum number of pending changes in a cycle; leaves space for one job.
 const PENDING_MAX: usize = SUBSCRIPTION_CHANGES_MAX - REGION_CHANGES_MAX;
+
+/// Fixed cost of a change in addition to the vertices of its region.
+const CHANGE_WORK: u64 = 16;
 
 /// The changes of one job in a cycle.
 #[derive(Debug)]
@@ -47,19 +50,18 @@ pub(super) struct PlannedSubscriptions {
 #[derive(Debug)]
 pub(super) struct SubscriptionPlanner {
     sessions: Arc<Sessions>,
-    /// Jobs that did not fit the last cycle.
-    left: VecDeque<SubscriptionJob>,
+    waiting: FairQueue<SubscriptionJob>,
     /// Most pending snapshots of the next cycle, adapted to the events of earlier ones.
     snapshots_max: usize,
 }
 
 impl SubscriptionPlanner {
     pub(super) fn new(sessions: Arc<Sessions>) -> Self {
-        Self { sessions, left: VecDeque::new(), snapshots_max: SNAPSHOTS_FIRST }
+        Self { sessions, waiting: FairQueue::default(), snapshots_max: SNAPSHOTS_FIRST }
     }
 
     pub(super) fn has_work(&self, receivers: &QueueReceivers) -> bool {
-        !self.left.is_empty()
+        !self.waiting.is_empty()
             || !receivers.subscriptions.is_empty()
             || !receivers.wakeups.is_empty()
     }
@@ -74,15 +76,15 @@ impl SubscriptionPlanner {
         while receivers.wakeups.try_recv().is_ok() {}
         let pending = self.sessions.pending.take(PENDING_MAX, self.snapshots_max);
         changes.extend(pending.removals.iter().map(|region| SubscriptionChange::Remove(*region)));
-        let mut jobs = Vec::new();
-        while let Some(job) =
-            self.left.pop_front().or_else(|| receivers.subscriptions.try_recv().ok())
-        {
-            let snapshots = pending.snapshots().count();
-            if changes.len() + job.changes.len() + snapshots > SUBSCRIPTION_CHANGES_MAX {
-                self.left.push_front(job);
-                break;
-            }
+        while let Ok(job) = receivers.subscriptions.try_recv() {
+            let work = job.changes.iter().map(work_of).sum();
+            self.waiting.push(job.session.client, work, job);
+        }
+        let (mut jobs, snapshots) = (Vec::new(), pending.snapshots().count());
+        loop {
+            let changes_max = SUBSCRIPTION_CHANGES_MAX - snapshots - changes.len();
+            let fits = |job: &SubscriptionJob| job.changes.len() <= changes_max;
+            let Some((_, job)) = self.waiting.pop_if(fits) else { break };
             if !job.session.is_ended() {
                 jobs.push(take(job, changes));
             }
@@ -158,6 +160,16 @@ impl SubscriptionPlanner {
             }
             let _ = job.reply.send(Err(fault.clone()));
         }
+    }
+}
+
+/// About what a change costs, in vertices.
+fn work_of(change: &RegionChange) -> u64 {
+    match change {
+        RegionChange::Add { region, .. } | RegionChange::Alter { region, .. } => {
+            CHANGE_WORK + region.vertices as u64
+        }
+        RegionChange::Remove { .. } => CHANGE_WORK,
     }
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use prost::Message;
 use tonic::Request;
 
+use super::deadline::Deadline;
 use super::large_message::LargeMessage;
 use super::message_shape::{Shaped, check_shape};
 use super::service_context::ServiceContext;
@@ -22,14 +23,17 @@ impl ServiceContext {
     ///
     /// # Errors
     /// [`ServiceError::Field`] for more fields than the message may have,
-    /// [`ServiceError::Undecodable`].
+    /// [`ServiceError::Undecodable`]; [`ServiceError::Deadline`].
     pub(super) async fn message<T: Shaped>(
         &self,
         request: Request<T>,
     ) -> Result<(T, Option<Bytes>), ServiceError> {
         let large = LargeMessage::of(request.extensions()).take();
         let message = match large.clone() {
-            Some(bytes) => self.decode(requester(request.extensions()), bytes).await?,
+            Some(bytes) => {
+                let deadline = Deadline::of(request.metadata());
+                deadline.bound(self.decode(requester(request.extensions()), bytes)).await?
+            }
             None => request.into_inner(),
         };
         Ok((message, large))
@@ -38,7 +42,7 @@ impl ServiceContext {
     /// Decodes a large message of a client.
     ///
     /// # Errors
-    /// Those of [`ServiceContext::message`].
+    /// Those of [`ServiceContext::message`], without a deadline.
     pub(super) async fn decode<T: Shaped>(
         &self,
         client: Requester,

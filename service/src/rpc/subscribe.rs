@@ -125,7 +125,7 @@ async fn open_session(
     let converted = context.convert(call.client(), request.regions, work, each).await?;
     let requests = converted.into_iter().collect::<Result<Vec<_>, _>>()?;
     let retention_ms = millis("retention", request.retention.as_ref())?;
-    let owner = SessionOwner::new(call.account());
+    let owner = SessionOwner::new(call.client(), call.account());
     let session = fleet.open_session(owner, retention_ms.map(i64::unsigned_abs))?;
     let session = session.ok_or_else(|| fleet.gone())?;
     // From here on, dropping `reader` closes the session if the stream never begins.

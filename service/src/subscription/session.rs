@@ -23,6 +23,7 @@ use super::session_region::SessionRegion;
 use super::sessions::SessionTools;
 use crate::error::ServiceError;
 use crate::limits::{ANSWER_STALL_MS_MAX, DELIVERED_SNAPSHOT_MS_MAX};
+use crate::shares::Requester;
 
 /// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub(crate) struct Attached {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) handle: SessionHandle,
+    /// See [`SessionOwner`].
+    pub(crate) client: Requester,
     /// How long the session continues without a reader.
     pub(crate) retention: Duration,
     format: MessageFormat,
@@ -128,6 +131,7 @@ impl Session {
         owner: SessionOwner,
         tools: &SessionTools,
     ) -> Self {
+        let client = owner.client;
         let state = State {
             outbox: Outbox::default(),
             share: Share::new(tools.pool.clone()),
@@ -143,7 +147,8 @@ impl Session {
             taken_at: Instant::now(),
             end: None,
         };
-        Self { handle, retention, format: tools.format.clone(), state: Mutex::new(state) }
+        let format = tools.format.clone();
+        Self { handle, client, retention, format, state: Mutex::new(state) }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,21 +1,24 @@
-//! The account that owns a session, and the regions that the session counts against the account's
+//! The client that owns a session, its account, and the regions that the session counts against the account's
 //! quota.
 
 use std::sync::Arc;
 
 use crate::access::{Account, Counted, CountedQuota};
 use crate::error::ServiceError;
+use crate::shares::Requester;
 
 /// The account of the token that opened a session; `None` where there are no tokens.
 #[derive(Debug, Default)]
 pub(crate) struct SessionOwner {
+    /// Who opened the session; changes of its regions use the client's turns.
+    pub(super) client: Requester,
     account: Option<Arc<Account>>,
     regions: Option<Counted>,
 }
 
 impl SessionOwner {
-    pub(crate) fn new(account: Option<&Arc<Account>>) -> Self {
-        Self { account: account.cloned(), regions: None }
+    pub(crate) fn new(client: Requester, account: Option<&Arc<Account>>) -> Self {
+        Self { client, account: account.cloned(), regions: None }
     }
 
     /// Whether the session belongs to `account`.
