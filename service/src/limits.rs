@@ -147,9 +147,9 @@ pub const CYCLE_TIME_MS: u64 = 10;
 pub const CYCLE_PACE_ROWS_MIN: usize = 32 << 10;
 /// The same two limits while light clients wait (`fleet/light_clients.rs`): the others lose some
 /// 10 % of their speed.
-pub const LIGHT_CYCLE_TIME_MS: u64 = 3;
+pub const LIGHT_CYCLE_TIME_MS: u64 = 5;
 /// See [`LIGHT_CYCLE_TIME_MS`].
-pub const LIGHT_CYCLE_ROWS_MIN: usize = 8 << 10;
+pub const LIGHT_CYCLE_ROWS_MIN: usize = 16 << 10;
 /// How long these limits apply after a request of a light client, milliseconds.
 pub const LIGHT_CLIENT_MS: u64 = 1_000;
 /// A client is light if its work is at most the mean of all clients, weighted by their work, divided

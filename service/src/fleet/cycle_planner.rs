@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::job_queue::QueueReceivers;
 use super::jobs::{ChangeJob, ChangePermit, ChangeReply, QueryJob, QueryTerms};
-use super::light_clients::{LightClients, RowWork};
+use super::light_clients::LightClients;
 use super::newest_times::NewestTimes;
 use super::receipt_refusals::{ConvertedRequest, DroppedOnReceipt, RefusedRows};
 use super::subscription_planner::{PlannedSubscriptions, SubscriptionPlanner};
@@ -206,23 +206,15 @@ impl CyclePlanner {
         self.light_clients.advance(Instant::now());
         while let Ok(job) = self.receivers.changes.try_recv() {
             let work = CHANGE_WORK + job.converted.request.rows() as u64;
-            self.light_clients.wait(RowWork::of_rows(work));
+            self.light_clients.wait(work);
             self.changes.push(job.permit.client, work, job);
         }
         self.receive_queries();
-        self.next_change_is_light() || self.next_query_is_light()
+        self.is_light(self.changes.next()) || self.is_light(self.queries.next())
     }
 
-    fn next_change_is_light(&self) -> bool {
-        let is_light =
-            |next: NextJob| self.light_clients.is_light(next.party, RowWork::of_rows(next.work));
-        self.changes.next().is_some_and(is_light)
-    }
-
-    fn next_query_is_light(&self) -> bool {
-        let is_light =
-            |next: NextJob| self.light_clients.is_light(next.party, RowWork::of_tests(next.work));
-        self.queries.next().is_some_and(is_light)
+    fn is_light(&self, next: Option<NextJob>) -> bool {
+        next.is_some_and(|next| self.light_clients.is_light(next))
     }
 
     /// Selects the jobs of the next cycle, which is answered at `answer_epoch` or later.
@@ -267,14 +259,14 @@ impl CyclePlanner {
         }
         let mut rows = 0;
         while plan.changes.len() + self.undecided.len() < self.requests_max && rows < rows_max {
-            if only_light && !self.next_change_is_light() {
+            if only_light && !self.is_light(self.changes.next()) {
                 break;
             }
             let fits =
                 |job: &ChangeJob| rows == 0 || rows + job.converted.request.rows() <= rows_max;
             let Some(next) = self.changes.next() else { break };
             let Some((_, job)) = self.changes.pop_if(fits) else { break };
-            self.light_clients.take(next.party, RowWork::of_rows(next.work));
+            self.light_clients.take(next.party, next.work);
             rows += job.converted.request.rows();
             self.take_change(job, plan);
         }
@@ -321,7 +313,7 @@ impl CyclePlanner {
     pub(super) fn receive_queries(&mut self) {
         while let Ok(job) = self.receivers.queries.try_recv() {
             let work = known_work(&job);
-            self.light_clients.wait(RowWork::of_tests(work));
+            self.light_clients.wait(work);
             self.queries.push(job.client, work, job);
         }
     }
@@ -333,7 +325,7 @@ impl CyclePlanner {
         let time_max = self.queries.next_time().map(|time| time + plan.query_work_max / 2);
         let mut vertices = 0;
         while self.queries.next_time() <= time_max {
-            if only_light && !self.next_query_is_light() {
+            if only_light && !self.is_light(self.queries.next()) {
                 break;
             }
             let fits = |job: &QueryJob| {
@@ -347,7 +339,7 @@ impl CyclePlanner {
             };
             let Some(next) = self.queries.next() else { break };
             let Some((client, job)) = self.queries.pop_if(fits) else { break };
-            self.light_clients.take(next.party, RowWork::of_tests(next.work));
+            self.light_clients.take(next.party, next.work);
             if job.terms.is_abandoned(now) {
                 continue;
             }
@@ -369,7 +361,7 @@ impl CyclePlanner {
 
     /// Charges a client for the work of its queries in a cycle with this number of other jobs.
     pub(super) fn charge(&mut self, client: Requester, work: u64, beside: usize) {
-        self.light_clients.add(client.party(), RowWork::of_tests(work));
+        self.light_clients.charge(client.party(), work);
         self.queries.charge(client, work, beside);
     }
 
