@@ -31,8 +31,8 @@ pub const READ_TURN_BYTES: usize = 64 << 10;
 pub const WORKER_BYTES_MIN: usize = 1 << 20;
 /// Reports of at least this many plain rows are read by workers; shorter ones take at most 2 ms.
 pub const WORKER_ROWS_MIN: usize = 64 << 10;
-/// The same while cycles are short for light clients (`fleet/light_clients.rs`): a worker costs a message of 4,096
-/// rows some 3 %.
+/// The same while cycles are short for light clients (`fleet/light_clients.rs`): a worker costs a
+/// message of 4,096 rows some 3 %.
 pub const LIGHT_WORKER_ROWS_MIN: usize = 2 << 10;
 /// Vertices of the polygons of all queries and new regions in progress, server-wide; a request
 /// beyond its client's share waits. A query, region or ring counts as some vertices too. Each

@@ -1,8 +1,8 @@
 //! Selects the jobs of the next cycle.
 //!
-//! Clients are served in turn (`shares`). A cycle takes the jobs that accumulated during the last
-//! one, limited by the rows of changes and by the number and work of queries. Resends are detected
-//! here.
+//! Clients are served in turn (`shares`), those with little work first (`light_clients`). A cycle
+//! takes the jobs that accumulated during the last one, limited by the rows of changes and by the
+//! number and work of queries. Resends are detected here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

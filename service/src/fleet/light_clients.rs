@@ -7,6 +7,7 @@
 //! in the queue of changes or queries, which those with little work are.
 
 use std::collections::HashMap;
+
 use tokio::time::{Duration, Instant};
 
 use crate::limits::{LIGHT_CLIENT_SHARE, LIGHT_CYCLE_ROWS_MIN};
@@ -82,9 +83,9 @@ impl LightClients {
         }
     }
 
-    /// Whether the party of a job is light: beside the job, more waits than a
-    /// short cycle takes, and with it the party has little beside the mean. The mean is weighted by
-    /// work, so that many other light parties do not lower it.
+    /// Whether the party of a job is light: more waits beside the job than a short cycle takes, and
+    /// with the job the party has little beside the mean. The mean is weighted by work, so that many
+    /// other light parties do not lower it.
     pub(super) fn is_light(&self, NextJob { party, work }: NextJob) -> bool {
         let recent = self.recent.get(&party).copied().unwrap_or_default();
         let scaled = u128::from(recent + work) * u128::from(LIGHT_CLIENT_SHARE);

@@ -1,5 +1,5 @@
-//! The client that owns a session, its account, and the regions that the session counts against the account's
-//! quota.
+//! The client that opened a session, the account that owns it, and the regions that the session
+//! counts against the account's quota.
 
 use std::sync::Arc;
 
