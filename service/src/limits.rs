@@ -318,8 +318,7 @@ pub const LONG_TESTS_PER_SECOND_FIRST: u64 = 100 << 20;
 /// Time of the steps between which deadlines are checked, milliseconds.
 pub const LONG_QUERY_STEP_MS: u64 = 5;
 /// Bytes of the rasters of polygons: of one, and of all queries of a fleet that are answered
-/// together.
-/// [`QUERY_VERTICES_MAX`] limits large polygons server-wide to some hundred.
+/// together. [`QUERY_VERTICES_MAX`] limits large polygons server-wide to some hundred.
 pub const LONG_QUERY_RASTER_BYTES: (usize, usize) = (1 << 20, 64 << 20);
 /// Longest time for answers outside the cycles. A checkpoint waits for their end.
 pub const LONG_QUERY_MS_MAX: u64 = 30_000;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use shoal_engine::limits::CYCLES_IN_FLIGHT_MAX;
-use shoal_engine::{CycleInput, Query, QueryKind, Region, Request, SubscriptionChange};
+use shoal_engine::{CycleInput, Query, QueryKind, Request, SubscriptionChange};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -210,11 +210,8 @@ impl CyclePlanner {
             self.changes.push(job.permit.client, work, job);
         }
         self.receive_queries();
-        self.is_light(self.changes.next()) || self.is_light(self.queries.next())
-    }
-
-    fn is_light(&self, next: Option<NextJob>) -> bool {
-        next.is_some_and(|next| self.light_clients.is_light(next))
+        let next = [self.changes.next(), self.queries.next()];
+        next.into_iter().flatten().any(|next| self.light_clients.is_light(next))
     }
 
     /// Selects the jobs of the next cycle, which is answered at `answer_epoch` or later.
@@ -226,8 +223,8 @@ impl CyclePlanner {
         if bounds.light_first && !self.took_light {
             self.take_jobs(&mut plan, answer_epoch, bounds);
         }
-        self.took_light = !plan.changes.is_empty() || !plan.query_jobs.is_empty();
-        plan.is_light = self.took_light;
+        plan.is_light = !plan.changes.is_empty() || !plan.query_jobs.is_empty();
+        self.took_light = plan.is_light;
         if plan.is_light {
             plan.query_work_max = plan.query_work_max.min(CYCLE_PACE_WORK_MIN);
         } else {
@@ -252,6 +249,10 @@ impl CyclePlanner {
         self.take_queries(plan, answer_epoch, bounds.light_first);
     }
 
+    fn may_take(&self, next: NextJob, only_light: bool) -> bool {
+        !only_light || self.light_clients.is_light(next)
+    }
+
     fn take_changes(&mut self, plan: &mut CyclePlan, rows_max: usize, only_light: bool) {
         // Their work was counted in the queue when they were first taken.
         for job in std::mem::take(&mut self.undecided).into_iter().rev() {
@@ -259,12 +260,10 @@ impl CyclePlanner {
         }
         let mut rows = 0;
         while plan.changes.len() + self.undecided.len() < self.requests_max && rows < rows_max {
-            if only_light && !self.is_light(self.changes.next()) {
-                break;
-            }
+            let next = self.changes.next().filter(|next| self.may_take(*next, only_light));
+            let Some(next) = next else { break };
             let fits =
                 |job: &ChangeJob| rows == 0 || rows + job.converted.request.rows() <= rows_max;
-            let Some(next) = self.changes.next() else { break };
             let Some((_, job)) = self.changes.pop_if(fits) else { break };
             self.light_clients.take(next.party, next.work);
             rows += job.converted.request.rows();
@@ -325,9 +324,8 @@ impl CyclePlanner {
         let time_max = self.queries.next_time().map(|time| time + plan.query_work_max / 2);
         let mut vertices = 0;
         while self.queries.next_time() <= time_max {
-            if only_light && !self.is_light(self.queries.next()) {
-                break;
-            }
+            let next = self.queries.next().filter(|next| self.may_take(*next, only_light));
+            let Some(next) = next else { break };
             let fits = |job: &QueryJob| {
                 let is_full = plan.queries.len() + job.queries.len() > self.queries_max
                     || vertices + vertices_of(&job.queries) > CYCLE_QUERY_VERTICES_MAX;
@@ -337,7 +335,6 @@ impl CyclePlanner {
                 job.terms.is_abandoned(now)
                     || is_visible && (is_first || !job.terms.alone && !is_full)
             };
-            let Some(next) = self.queries.next() else { break };
             let Some((client, job)) = self.queries.pop_if(fits) else { break };
             self.light_clients.take(next.party, next.work);
             if job.terms.is_abandoned(now) {
@@ -383,8 +380,8 @@ fn known_work(job: &QueryJob) -> u64 {
 /// Vertices of the polygons of queries.
 fn vertices_of(queries: &[Query]) -> usize {
     let vertices = |query: &Query| match &query.kind {
-        QueryKind::Range(Region::Polygon(polygon)) => polygon.vertices(),
-        _ => 0,
+        QueryKind::Range(region) => region.vertices(),
+        QueryKind::Nearest { .. } | QueryKind::Get(_) => 0,
     };
     queries.iter().map(vertices).sum()
 }

@@ -58,7 +58,8 @@ impl EngineThread {
     /// Exports about as many rows as the last cycles changed, or fewer if the receiver is full. The
     /// engine then has few changed records to save for the export. A short cycle has a short slice.
     pub(super) fn export_slices(&mut self) -> Result<(), EngineError> {
-        let least = EXPORT_SLICE_ROWS / if self.shared.has_light_clients() { 4 } else { 1 };
+        let is_short = self.shared.has_light_clients();
+        let least = if is_short { EXPORT_SLICE_ROWS / 4 } else { EXPORT_SLICE_ROWS };
         let mut rows = std::mem::take(&mut self.changed_rows).max(least);
         let accepts = |rows: &ExportRows| rows.capacity() == ExportCapacity::Available;
         while rows > 0 {

@@ -62,9 +62,9 @@ impl CycleAnswers {
                     JobAnswers::new(set.clone(), places.start, count, at, staleness_epochs);
                 let _ = terms.reply.send(Ok(answers));
             } else {
-                let is_long = is_alone || terms.was_put_off || work >= work_max / 2;
-                // A cycle of light clients says only that a query does not need little.
-                let is_long = is_long && !is_light;
+                // A cycle of light clients does little work: that one of its queries needs more does
+                // not make the query long.
+                let is_long = !is_light && (is_alone || terms.was_put_off || work >= work_max / 2);
                 terms.was_put_off |= !is_light;
                 let job = QueryJob { client, queries: queries[places].to_vec(), terms };
                 if is_long {

@@ -7,11 +7,12 @@ use crate::access::{Account, Counted, CountedQuota};
 use crate::error::ServiceError;
 use crate::shares::Requester;
 
-/// The account of the token that opened a session; `None` where there are no tokens.
+/// Who opened a session, and the regions that count against the quota of its token.
 #[derive(Debug, Default)]
 pub(crate) struct SessionOwner {
-    /// Who opened the session; changes of its regions use the client's turns.
+    /// Changes of the session's regions use the turns of this client.
     pub(super) client: Requester,
+    /// The account of the token; `None` where there are no tokens.
     account: Option<Arc<Account>>,
     regions: Option<Counted>,
 }

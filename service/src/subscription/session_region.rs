@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use shoal_engine::{EventKind, QuantaRect, Region, RegionId, Subscription};
+use shoal_engine::{EventKind, QuantaRect, RegionId, Subscription};
 
 use super::region_depth::RegionCells;
 use crate::names::NamePattern;
@@ -44,10 +44,7 @@ impl SessionRegion {
     pub(super) fn new(id: RegionId, followed: &Followed, bounds: &QuantaRect) -> Self {
         let Followed { subscription, snapshot, pattern } = followed;
         let (snapshot, pattern) = (*snapshot, pattern.clone());
-        let vertices = match &subscription.region {
-            Region::Polygon(polygon) => polygon.vertices(),
-            Region::Rectangle(_) | Region::Circle(_) => 0,
-        };
+        let vertices = subscription.region.vertices();
         let wants_move = subscription.wanted.contains(EventKind::Move);
         let cells = RegionCells::of(bounds, &subscription.region);
         Self { id, snapshot, wants_move, vertices, cells, pattern, is_unsure: false }

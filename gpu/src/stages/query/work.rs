@@ -26,7 +26,8 @@ const RECORD_WORK: u64 = 8 * POSITIONS_EACH;
 const RANK_WORK: u64 = 8;
 /// Work of the host for one circle of a nearest query.
 pub(crate) const CIRCLE_ROUND_WORK: u64 = 1_024;
-/// Rounds that a nearest query is charged for when it is admitted. Most queries need no more.
+/// Number of rounds whose work is charged when a nearest query is admitted. Most queries need no
+/// more.
 pub(crate) const ROUNDS_COUNTED: u32 = 4;
 
 /// The remaining work of each group of queries, and the work used by each query.

@@ -117,6 +117,15 @@ impl Region {
         }
     }
 
+    /// Vertices of its polygons; 0 for other regions.
+    #[must_use]
+    pub fn vertices(&self) -> usize {
+        match self {
+            Self::Rectangle(_) | Self::Circle(_) => 0,
+            Self::Polygon(polygon) => polygon.vertices(),
+        }
+    }
+
     /// Approximate work of [`Region::contains`], in comparisons with a rectangle.
     #[must_use]
     pub fn test_work(&self) -> u64 {
