@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 
 use super::error::{CliError, Exit};
+use super::file_edit::replace;
 use super::output::stdout;
-use super::token::replace;
 
 /// `shoal cert`.
 #[derive(Args, Debug)]

@@ -9,6 +9,7 @@ use super::connection::ConnectionArgs;
 use super::fleets::FleetsArgs;
 use super::history::HistoryArgs;
 use super::log::LogArgs;
+use super::login::{LoginCommandArgs, LogoutArgs};
 use super::names::NamesArgs;
 use super::promote::PromoteArgs;
 use super::query::{GetArgs, NearestArgs, RangeArgs};
@@ -60,10 +61,12 @@ pub enum Command {
     Codec(Box<CodecArgs>),
     /// Show, check and repair the logs in the data folder of a stopped server
     Log(Box<LogArgs>),
-    /// Make tokens with which clients identify themselves
+    /// Make, list and revoke the tokens with which clients identify themselves
     Token(Box<TokenArgs>),
     /// Make certificates for trials of TLS
     Cert(Box<CertArgs>),
+    /// Delete a profile that `shoal login` stored
+    Logout(LogoutArgs),
     /// Use a server.
     #[command(flatten)]
     Client(Box<ClientCommand>),
@@ -72,6 +75,8 @@ pub enum Command {
 /// Commands that use a server.
 #[derive(Subcommand, Debug)]
 pub enum ClientCommand {
+    /// Store target, TLS settings and token in a profile, which later commands use
+    Login(ConnectedCommand<LoginCommandArgs>),
     /// Show objects by id
     Get(ConnectedCommand<GetArgs>),
     /// Show every object in a region
@@ -127,9 +132,14 @@ mod tests {
             "shoal nearest -k 5 -97.7,-30.2 --json",
             "shoal report --object 1 --x -97.7 --y -30 --altitude -3.5",
             "shoal token new a --fleet truck-* --fleet bus --right report,query --expires-in 90d",
+            "shoal token new a --right query --quota streams=4,regions=9 --not-before 2027-01-31",
+            "shoal token list --tokens tokens.toml --json",
+            "shoal token revoke a b --tokens tokens.toml",
             "shoal cert dev --out certs --host shoal.example --force",
             "shoal unfence default --yes",
             "shoal get 1 --target https://a:1 --tls-ca ca.pem --tls-cert c.pem --tls-key k.pem",
+            "shoal login --target https://a:1 --tls-ca ca.pem --profile depot",
+            "shoal logout --profile depot",
         ] {
             let parsed = Cli::try_parse_from(line.split(' '));
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
@@ -170,7 +180,12 @@ mod tests {
             "shoal token new a",
             "shoal token new a --right root",
             "shoal token new a --right query --fleet A",
+            "shoal token new a --right query --quota streams",
+            "shoal token new a --right query --not-before 253402300800000",
+            "shoal token revoke --tokens tokens.toml",
             "shoal get 1 --tls-cert c.pem",
+            "shoal get 1 --profile ../depot",
+            "shoal login --token shoal_1",
         ] {
             let parsed = Cli::try_parse_from(line.split(' '));
             assert_eq!(parsed.map(|_| ()).unwrap_err().exit_code(), 2, "{line}");

@@ -1,5 +1,5 @@
-//! Flags that client commands share, each with an environment variable: server, timeout, token,
-//! TLS and fleet.
+//! Flags that client commands share, each with an environment variable: server, profile, timeout,
+//! token, TLS and fleet.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,21 +8,30 @@ use clap::Args;
 use shoal_client::{Client, ConnectOptions, LoginArgs, Secret};
 
 use super::error::CliError;
+use super::profile::{DEFAULT_PROFILE, Profile, profile_name};
 use super::values::span_above_zero;
 use crate::config::replication_secret;
+
+/// Where a server listens by default.
+const DEFAULT_TARGET: &str = "http://127.0.0.1:7117";
 
 /// The server of a client command.
 #[derive(Args, Clone, Debug)]
 pub struct ConnectionArgs {
-    /// URL of the server, http:// or https://
+    /// URL of the server, http:// or https:// [default: that of the profile, or
+    /// http://127.0.0.1:7117]
+    #[arg(long, value_name = "URL", env = "SHOAL_TARGET", global = true)]
+    pub target: Option<String>,
+    /// Profile of `shoal login`: its token and TLS settings apply to its target
     #[arg(
         long,
-        value_name = "URL",
-        env = "SHOAL_TARGET",
-        default_value = "http://127.0.0.1:7117",
+        value_name = "NAME",
+        env = "SHOAL_PROFILE",
+        default_value = DEFAULT_PROFILE,
+        value_parser = profile_name,
         global = true
     )]
-    pub target: String,
+    pub profile: String,
     /// Longest time to wait for an answer, or for the next sign of progress of a report
     #[arg(
         long,
@@ -42,7 +51,8 @@ impl ConnectionArgs {
     /// Connects.
     ///
     /// # Errors
-    /// As [`Client::connect`]; [`CliError::Usage`] if the token file has no valid token.
+    /// As [`Client::connect`]; [`CliError::Usage`] if the token file has no valid token;
+    /// [`CliError::Input`] for a wrong profile.
     pub async fn connect(&self) -> Result<Client, CliError> {
         self.connect_with(None).await
     }
@@ -52,12 +62,60 @@ impl ConnectionArgs {
     /// # Errors
     /// As [`Self::connect`].
     pub async fn connect_with(&self, secret: Option<Secret>) -> Result<Client, CliError> {
-        let token = self.login.token().map_err(CliError::Usage)?;
-        let (timeout, tls, replication_secret) = (self.timeout, self.login.tls(), secret);
+        let mut token = self.login.token().map_err(CliError::Usage)?;
+        let Some(profile) = self.profile()? else {
+            return self.connect_to(self.own_target(), &self.login, token, secret).await;
+        };
+        let mut login = self.login.clone();
+        profile.complete(&mut login);
+        if token.is_none() {
+            token = profile.token()?;
+        }
+        self.connect_to(&profile.target, &login, token, secret).await
+    }
+
+    /// The target without a profile.
+    pub(super) fn own_target(&self) -> &str {
+        self.target.as_deref().unwrap_or(DEFAULT_TARGET)
+    }
+
+    /// The profile, if there is one and it applies: its target is that of the command.
+    fn profile(&self) -> Result<Option<Profile>, CliError> {
+        let is_named = self.profile != DEFAULT_PROFILE;
+        let wrong = |problem: String| CliError::Usage(format!("{:?}: {problem}", self.profile));
+        let Some(profile) = Profile::read(&self.profile)? else {
+            let missing = || wrong("no such profile; `shoal login --profile` makes one".into());
+            return if is_named { Err(missing()) } else { Ok(None) };
+        };
+        match &self.target {
+            Some(target) if url(target) != url(&profile.target) => {
+                let own = &profile.target;
+                let other = || wrong(format!("a profile of {own}, not of {target}"));
+                if is_named { Err(other()) } else { Ok(None) }
+            }
+            _ => Ok(Some(profile)),
+        }
+    }
+
+    /// Connects to a target with these settings.
+    pub(super) async fn connect_to(
+        &self,
+        target: &str,
+        login: &LoginArgs,
+        token: Option<Secret>,
+        replication_secret: Option<Secret>,
+    ) -> Result<Client, CliError> {
+        let (timeout, tls) = (self.timeout, login.tls());
         let options =
             ConnectOptions { timeout, token, tls, replication_secret, ..Default::default() };
-        Ok(Client::connect(&self.target, options).await?)
+        Ok(Client::connect(target, options).await?)
     }
+}
+
+/// The URL of a target, by which targets are compared.
+fn url(target: &str) -> String {
+    let target = target.trim_end_matches('/').to_ascii_lowercase();
+    if target.contains("://") { target } else { format!("http://{target}") }
 }
 
 /// The secret of commands that change the leader.

@@ -144,6 +144,10 @@ impl CliError {
                 }
                 match error.code {
                     Code::NotFound => "`shoal fleets list` lists the fleets",
+                    Code::Unauthenticated => {
+                        "give a token with --token-file or SHOAL_TOKEN, or store one with \
+                         `shoal login`"
+                    }
                     Code::AlreadyExists => {
                         "choose another name, or `shoal fleets delete NAME` first"
                     }

@@ -6,8 +6,8 @@ use tokio::runtime::Builder;
 use super::command::{Cli, ClientCommand, Command};
 use super::error::{CliError, Exit};
 use super::{
-    cert, codec, fleets, history, log, names, promote, query, remove, report, serve, stats, token,
-    unfence, watch,
+    cert, codec, fleets, history, log, login, names, promote, query, remove, report, serve, stats,
+    token, unfence, watch,
 };
 use crate::logs::{self, LastLines};
 
@@ -21,6 +21,7 @@ pub fn run() -> Exit {
         Command::Log(args) => log::run(&args),
         Command::Token(args) => token::run(&args),
         Command::Cert(args) => cert::run(&args),
+        Command::Logout(args) => login::log_out(&args),
         Command::Client(command) => run_client(*command),
     };
     result.unwrap_or_else(|error| {
@@ -39,6 +40,7 @@ fn run_client(command: ClientCommand) -> Result<Exit, CliError> {
     let runtime = runtime.map_err(CliError::local("starting a runtime"))?;
     let ended = runtime.block_on(async {
         match command {
+            ClientCommand::Login(of) => login::log_in(&of.connection).await,
             ClientCommand::Get(of) => query::get(&of.connection.connect().await?, &of.args).await,
             ClientCommand::Range(of) => {
                 let region = of.args.region.region()?;

@@ -3,7 +3,7 @@
 //! A parser rejects numbers that are not finite, and its error states the expected form. The server
 //! checks whether a position lies in the space of a fleet.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use shoal_client::v1;
 use shoal_service::timestamp;
@@ -77,6 +77,24 @@ pub fn interval(text: &str) -> Result<v1::Interval, String> {
 /// A message that names the allowed range, if `text` is not such a number.
 pub fn object(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("an object id is a whole number, 0 to {}", u64::MAX))
+}
+
+/// From 1970 to the end of the year 9999, the last that RFC 3339 and TOML can represent.
+const YEAR_10000: Duration = Duration::from_secs(253_402_300_800);
+
+/// The moment `since` after 1970, if it is before the year 10000.
+pub fn moment_of(since: Duration) -> Option<SystemTime> {
+    (since < YEAR_10000).then(|| UNIX_EPOCH + since)
+}
+
+/// A moment, as [`timestamp::parse`] reads it, before the year 10000.
+///
+/// # Errors
+/// As [`timestamp::parse`]; a later moment.
+pub fn moment(text: &str) -> Result<SystemTime, String> {
+    let since_ms = u64::try_from(timestamp::parse(text)?).map_err(|_| "it lies before 1970")?;
+    let moment = moment_of(Duration::from_millis(since_ms));
+    moment.ok_or_else(|| "it lies after the year 9999".to_owned())
 }
 
 /// The time of rows that state none: a time, or `now`.

@@ -53,6 +53,11 @@ impl Grants {
         Ok(())
     }
 
+    /// The grants, in the order in which they were given.
+    pub fn iter(&self) -> impl Iterator<Item = &Grant> {
+        self.0.iter()
+    }
+
     /// The rights on a fleet.
     fn on(&self, fleet: &str) -> impl Iterator<Item = Rights> {
         let matching = move |grant: &&Grant| grant.fleets.iter().any(|it| it.matches(fleet));
@@ -117,6 +122,14 @@ pub struct Quotas {
     /// fleet checks it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fleets: Option<u64>,
+}
+
+impl Quotas {
+    /// Whether there is no quota.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 #[cfg(test)]

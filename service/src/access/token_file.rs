@@ -40,7 +40,7 @@ pub struct TokenEntry {
     /// What it allows.
     pub grants: Grants,
     /// What it may take.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Quotas::is_empty")]
     pub quotas: Quotas,
 }
 

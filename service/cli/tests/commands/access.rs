@@ -2,6 +2,8 @@
 //! for them, and no token appears in any output.
 
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -126,4 +128,147 @@ fn a_server_outside_loopback_needs_protection() {
     command.args(["serve", "--listen", "127.0.0.1:0", "--tokens", text(&file)]);
     let ran = Ran::command(command.stdout(Stdio::null()));
     assert!(ran.err.contains("tokens.toml") && ran.err.contains("sha256"), "{}", ran.err);
+}
+
+/// The lines of `shoal token list --json`.
+fn listed(tokens: &str) -> Vec<Value> {
+    let text = run(&["token", "list", "--tokens", tokens, "--json"]).expect(0);
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn tokens_are_listed_and_revoked_and_the_rest_of_the_file_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.toml");
+    let tokens = text(&path);
+    let new = |name: &str, more: &[&str]| {
+        run(&[&["token", "new", name, "--right", "query", "--tokens", tokens], more].concat())
+    };
+    new("first", &["--quota", "streams=4,rows_per_second=9"]).expect(0);
+    fs::write(&path, format!("# Of the depot.\n{}", fs::read_to_string(&path).unwrap())).unwrap();
+    new("second", &["--fleet", "bus", "--fleet", "truck-*", "--not-before", "2200-01-31"])
+        .expect(0);
+    new("third", &["--expires-in", "1s"]).expect(0);
+    let wrong = new("fourth", &["--quota", "tokens=4"]).refused(2);
+    assert!(wrong.contains("--quota") && wrong.contains("rows_per_second"), "{wrong}");
+
+    let entries = listed(tokens);
+    assert_eq!(entries[0]["quotas"], serde_json::json!({"streams": 4, "rows_per_second": 9}));
+    assert_eq!((&entries[0]["name"], &entries[0]["state"]), (&"first".into(), &"valid".into()));
+    assert_eq!(entries[1]["state"], "not yet valid");
+    assert_eq!(entries[1]["not_before"], "2200-01-31T00:00:00Z");
+    assert_eq!(entries[1]["grants"][0]["fleets"], serde_json::json!(["bus", "truck-*"]));
+    assert_eq!(entries.len(), 3);
+    let table = run(&["token", "list", "--tokens", tokens]).expect(0);
+    let names = ["first", "bus,truck-*", "query", "rows_per_second=9", "2200-01-31T00:00:00Z"];
+    assert!(names.iter().all(|name| table.contains(name)), "{table}");
+    assert!(!table.contains("sha256"));
+
+    let missing = run(&["token", "revoke", "first", "none", "--tokens", tokens]).refused(2);
+    assert!(missing.contains("none"), "{missing}");
+    assert_eq!(listed(tokens).len(), 3, "all or nothing");
+    run(&["token", "revoke", "second", "third", "--tokens", tokens]).expect(0);
+    assert_eq!(listed(tokens), entries[..1]);
+    let left = fs::read_to_string(&path).unwrap();
+    assert!(left.starts_with("# Of the depot.\n[[token]]"), "{left}");
+    fs::write(&path, "token = [{ name = 'a', sha256 = 'x' }]").unwrap();
+    assert!(run(&["token", "list", "--tokens", tokens]).refused(2).contains("sha256"));
+}
+
+#[test]
+fn tokens_that_are_made_at_the_same_time_are_all_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.toml");
+    let names: Vec<String> = (0..12).map(|number| format!("t{number}")).collect();
+    let spawned: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let mut command = shoal();
+            command.args(["token", "new", name, "--right", "query", "--tokens", text(&path)]);
+            command.stdout(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    for mut child in spawned {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(listed(text(&path)).len(), names.len());
+}
+
+/// A server with TLS and the tokens of `tokens.toml` in a folder, which has its certificate.
+fn serve_in(folder: &Path) -> Served {
+    run(&["cert", "dev", "--force", "--out", text(folder)]).expect(0);
+    let mut command = shoal();
+    let path = |name: &str| folder.join(name);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--tokens", text(&path("tokens.toml"))]);
+    command.args(["--tls-cert", text(&path("cert.pem")), "--tls-key", text(&path("key.pem"))]);
+    Served::spawn(&mut command)
+}
+
+fn target(served: &Served) -> String {
+    format!("https://localhost:{}", served.address.rsplit(':').next().unwrap())
+}
+
+#[test]
+fn a_profile_keeps_commands_short_and_its_token_at_home() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let (home, other_home) = (folders[0].path(), folders[1].path());
+    let new = |name: &str, folder: &Path| {
+        let tokens = folder.join("tokens.toml");
+        let rights = ["--right", "report,query,admin", "--tokens", text(&tokens)];
+        run(&[&["token", "new", name], &rights[..]].concat()).expect(0).trim().to_owned()
+    };
+    let (token, served) = (new("a", home), serve_in(home));
+    new("b", other_home);
+    let other = serve_in(other_home);
+    let at_home = |arguments: &[&str]| {
+        let mut command = shoal();
+        command.args(arguments).env("HOME", home).current_dir(home);
+        command
+    };
+    // The token comes from standard input, the certificate from the current folder.
+    let log_in = |token: &str, more: &[&str]| {
+        let mut command = at_home(&["login", "--target", &target(&served), "--tls-ca", "cert.pem"]);
+        command.args(more).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        writeln!(input, "{token}").unwrap();
+        drop(input);
+        child.wait_with_output().unwrap()
+    };
+    let profile = home.join(".config/shoal/default.toml");
+    let refused = log_in("shoal_wrong", &[]);
+    assert!(!refused.status.success() && !profile.exists());
+    assert!(!String::from_utf8_lossy(&refused.stderr).contains("shoal_wrong"));
+    let stored = log_in(&token, &[]);
+    assert!(stored.status.success(), "{stored:?}");
+    assert!(!format!("{stored:?}").contains(&token));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&profile), mode(profile.parent().unwrap())), (0o600, 0o700));
+
+    Ran::command(&mut at_home(&["report", "--object", "7", "--x", "1", "--y", "2"])).expect(0);
+    let elsewhere = Ran::command(at_home(&["get", "7", "--json"]).current_dir("/"));
+    assert!(elsewhere.expect(0).contains("\"7\""));
+    let same = format!("{}/", target(&served).to_uppercase().replace("HTTPS", "https"));
+    Ran::command(&mut at_home(&["get", "7", "--target", &same])).expect(0);
+    // Another server gets neither the token nor the trust.
+    let ca = text(&other_home.join("cert.pem")).to_owned();
+    let away = ["get", "7", "--target", &target(&other)];
+    let missing = Ran::command(at_home(&away).args(["--tls-ca", &ca])).refused(1);
+    assert!(missing.contains("authorization"), "{missing}");
+    Ran::command(&mut at_home(&away)).refused(1);
+    let named = log_in(&token, &["--profile", "depot"]);
+    assert!(named.status.success());
+    let mixed = Ran::command(at_home(&away).args(["--profile", "depot"])).refused(2);
+    assert!(mixed.contains("depot"), "{mixed}");
+    let none = Ran::command(&mut at_home(&["get", "7", "--profile", "none"])).refused(2);
+    assert!(none.contains("shoal login"), "{none}");
+
+    fs::set_permissions(&profile, fs::Permissions::from_mode(0o640)).unwrap();
+    assert!(Ran::command(&mut at_home(&["get", "7"])).refused(2).contains("chmod 600"));
+    Ran::command(&mut at_home(&["get", "7", "--profile", "depot"])).expect(0);
+    assert!(log_in(&token, &[]).status.success());
+    assert_eq!(mode(&profile), 0o600);
+    Ran::command(&mut at_home(&["logout"])).expect(0);
+    assert!(!profile.exists());
+    assert!(Ran::command(&mut at_home(&["logout"])).refused(2).contains("default"));
 }
