@@ -281,6 +281,12 @@ pub enum ServiceError {
         /// The last epoch of this server that survived.
         last_epoch: u64,
     },
+    /// A change of the list of fleets on a server that a promoted server has replaced.
+    #[error(
+        "another server was promoted in place of this one. Send changes to the new leader; restart \
+         this server with --follow and its address"
+    )]
+    ServerFenced,
     /// A follower has not applied the epoch of a token in time.
     #[error(
         "the follower has applied epoch {applied_epoch} of fleet {fleet:?}, the token needs a \

@@ -106,6 +106,7 @@ fn describe(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
         E::Recovering { .. } => (Unavailable, R::Recovering, vec![]),
         E::Follower { .. }
         | E::Fenced { .. }
+        | E::ServerFenced
         | E::FollowerBehind { .. }
         | E::LeaderReachable { .. }
         | E::NotFollower
@@ -207,6 +208,7 @@ fn describe_replication(error: &ServiceError) -> (Code, ErrorReason, Metadata) {
             let metadata = metadata! { fleet: fleet, term: term, last_epoch: last_epoch };
             (ErrorReason::Fenced, metadata)
         }
+        ServiceError::ServerFenced => (ErrorReason::Fenced, vec![]),
         ServiceError::FollowerBehind { fleet, epoch, applied_epoch, .. } => {
             let metadata = metadata! { fleet: fleet, epoch: epoch, applied_epoch: applied_epoch };
             return (Code::Unavailable, ErrorReason::FollowerBehind, metadata);

@@ -1,10 +1,10 @@
 //! Recognizes callers by their tokens, and notices when a token is withdrawn or expires.
 //!
 //! The files of tokens and keys are read again when they change. An invalid file is reported and
-//! changes nothing. Calls of a token whose entry did not change continue.
+//! changes nothing; the other one is used. Calls of a token whose entry did not change continue.
 
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -50,10 +50,10 @@ impl AccessOptions {
 }
 
 /// Content of the current files: listed tokens, and the keys that verify signed ones.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Tables {
-    tokens: TokenTable,
-    keys: Option<JwtKeys>,
+    tokens: Arc<TokenTable>,
+    keys: Option<Arc<JwtKeys>>,
 }
 
 /// See the file's head. Clones share everything.
@@ -80,7 +80,8 @@ impl Access {
     /// [`ServiceError::AccessFile`], [`ServiceError::Io`].
     pub fn open(options: AccessOptions) -> Result<Self, ServiceError> {
         let accounts = Accounts::default();
-        let tables = Arc::new(Tables::read(&options, &accounts)?);
+        let (tables, problem) = Tables::default().read(&options, &accounts);
+        problem.map_or(Ok(()), Err)?;
         let audit = options.audit_log.as_deref().map(Audit::to_file).transpose()?;
         let audit = audit.unwrap_or_default();
         let secret = draw_secret()?;
@@ -89,7 +90,7 @@ impl Access {
         Ok(Self(Arc::new(Shared {
             audit,
             options,
-            tables: watch::Sender::new(tables),
+            tables: watch::Sender::new(Arc::new(tables)),
             accounts,
             verified: Mutex::new(LruCache::new(cache)),
             anonymous: Caller::unlimited(Proof::Anonymous),
@@ -135,12 +136,20 @@ impl Access {
         peer: &Peer,
     ) -> Result<Call, ServiceError> {
         let caller = self.recognize(path, headers, peer)?;
-        let method = method_right(path).ok_or_else(|| ServiceError::method_unknown(path))?;
+        let Some(method) = method_right(path) else {
+            let error = ServiceError::method_unknown(path);
+            self.record_refusal(Some(&caller), path, peer, &error.to_string());
+            return Err(error);
+        };
         let call = Call { caller, method, peer: peer.address(), access: self.clone() };
         call.check_method()?;
         if let Some(account) = call.account() {
-            peer.count_for(account)?;
-            account.take(MeteredQuota::AnswerBytes, 0)?;
+            peer.count_for(account).map_err(|error| call.refused(None, error))?;
+            call.take(MeteredQuota::AnswerBytes, 0)?;
+            if let Some(quota) = method.metered() {
+                // The amount is known later. Until then an overdrawn token causes no work.
+                call.take(quota, 0)?;
+            }
         }
         Ok(call)
     }
@@ -156,16 +165,21 @@ impl Access {
         peer: &Peer,
     ) -> Result<Arc<Caller>, ServiceError> {
         self.authenticate(headers).map_err(|problem| {
-            self.0.audit.add(&AuditRecord {
-                caller: None,
-                action: &bounded(path),
-                fleet: None,
-                peer: peer.address(),
-                right: None,
-                refused: Some(problem.name()),
-            });
+            self.record_refusal(None, path, peer, problem.name());
             ServiceError::Unauthenticated(problem)
         })
+    }
+
+    /// Records the refusal of a call whose method is not known.
+    fn record_refusal(&self, caller: Option<&Caller>, path: &str, peer: &Peer, reason: &str) {
+        self.0.audit.add(&AuditRecord {
+            caller,
+            action: &bounded(path),
+            fleet: None,
+            peer: peer.address(),
+            right: None,
+            refused: Some(reason),
+        });
     }
 
     pub(super) fn audit(&self) -> &Audit {
@@ -206,8 +220,9 @@ impl Access {
         {
             return Ok(caller.clone());
         }
-        let Signed { proof, expires, grants, quotas } = keys.verify(token)?;
-        let account = self.0.accounts.get(&format!("jwt:{}", proof.subject), quotas);
+        let Signed { proof, begins_s, expires, grants, quotas } = keys.verify(token)?;
+        let account = format!("jwt:{}", proof.subject);
+        let account = self.0.accounts.of_token(&account, quotas, begins_s);
         let caller = Arc::new(Caller {
             proof: Proof::Signed(proof),
             grants,
@@ -249,15 +264,16 @@ impl Access {
         }
     }
 
-    /// Reads the files again.
+    /// Reads the files again. A file that is wrong changes nothing, and the other one is used.
     ///
     /// # Errors
-    /// [`ServiceError::AccessFile`]: then nothing changes.
+    /// [`ServiceError::AccessFile`].
     pub fn reload(&self) -> Result<(), ServiceError> {
-        let tables = Arc::new(Tables::read(&self.0.options, &self.0.accounts)?);
-        self.0.tables.send_replace(tables);
+        let current = self.0.tables.borrow().clone();
+        let (tables, problem) = current.read(&self.0.options, &self.0.accounts);
+        self.0.tables.send_replace(Arc::new(tables));
         self.0.verified.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        Ok(())
+        problem.map_or(Ok(()), Err)
     }
 
     /// Reads the files again whenever they change; runs until the future is dropped.
@@ -272,31 +288,41 @@ impl Access {
     }
 }
 
+fn read_file<T>(
+    file: &Path,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, ServiceError> {
+    let parsed = read_bounded(file, ACCESS_FILE_BYTES_MAX).and_then(|text| parse(&text));
+    parsed.map_err(|reason| ServiceError::AccessFile { file: file.to_owned(), reason })
+}
+
 impl Tables {
-    fn read(options: &AccessOptions, accounts: &Accounts) -> Result<Self, ServiceError> {
-        let mut tables = Self::default();
+    /// The content of the files, and the problem of one that is wrong: its content is that of
+    /// `self`.
+    fn read(&self, options: &AccessOptions, accounts: &Accounts) -> (Self, Option<ServiceError>) {
+        let (mut tables, mut problem) = (self.clone(), None);
         if let Some(file) = &options.jwt_keys {
-            let wrong = |reason| ServiceError::AccessFile { file: file.clone(), reason };
-            let text = read_bounded(file, ACCESS_FILE_BYTES_MAX).map_err(wrong)?;
-            tables.keys = Some(JwtKeys::parse(&text).map_err(wrong)?);
+            match read_file(file, JwtKeys::parse) {
+                Ok(keys) => tables.keys = Some(Arc::new(keys)),
+                Err(error) => problem = Some(error),
+            }
         }
-        // The token file is read last, because reading it changes the quotas of accounts.
         if let Some(file) = &options.tokens {
-            let wrong = |reason| ServiceError::AccessFile { file: file.clone(), reason };
-            let text = read_bounded(file, ACCESS_FILE_BYTES_MAX).map_err(wrong)?;
-            tables.tokens = TokenTable::parse(&text, accounts).map_err(wrong)?;
+            match read_file(file, |text| TokenTable::parse(text, accounts)) {
+                Ok(tokens) => tables.tokens = Arc::new(tokens),
+                Err(error) => problem = Some(error),
+            }
         }
-        Ok(tables)
+        (tables, problem)
     }
 
     /// Whether the current tables still accept a caller that they or earlier tables have accepted.
     fn hold(&self, caller: &Caller) -> bool {
         match &caller.proof {
             Proof::Anonymous | Proof::Process => true,
-            Proof::Secret(digest) => self
-                .tokens
-                .find(digest)
-                .is_some_and(|now| now.grants == caller.grants && now.expires == caller.expires),
+            Proof::Secret(digest) => {
+                self.tokens.find(digest).is_some_and(|now| now.is_same(caller))
+            }
             Proof::Signed(proof) => self.keys.as_ref().is_some_and(|keys| keys.hold(proof)),
         }
     }

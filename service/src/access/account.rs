@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -43,7 +43,7 @@ impl CountedQuota {
 pub struct Account {
     id: u64,
     name: Box<str>,
-    quotas: Mutex<Quotas>,
+    quotas: Mutex<StatedQuotas>,
     rows: QuotaMeter,
     queries: QuotaMeter,
     answer_bytes: QuotaMeter,
@@ -93,11 +93,22 @@ impl Account {
     }
 
     fn quotas(&self) -> Quotas {
-        *self.quotas.lock().unwrap_or_else(PoisonError::into_inner)
+        self.quotas.lock().unwrap_or_else(PoisonError::into_inner).quotas
     }
 
-    fn set_quotas(&self, quotas: Quotas) {
-        *self.quotas.lock().unwrap_or_else(PoisonError::into_inner) = quotas;
+    /// Changes the quotas, unless a newer token has stated them.
+    fn set_quotas(&self, stated: StatedQuotas) {
+        let mut current = self.quotas.lock().unwrap_or_else(PoisonError::into_inner);
+        if stated.at >= current.at {
+            *current = stated;
+        }
+    }
+
+    /// Whether nobody uses the account and a new one would have the same balances.
+    fn is_idle(self: &Arc<Self>, now: Instant) -> bool {
+        let quotas = [MeteredQuota::Rows, MeteredQuota::Queries, MeteredQuota::AnswerBytes];
+        let mut meters = quotas.into_iter().filter_map(|quota| self.meter(quota));
+        Arc::strong_count(self) == 1 && meters.all(|(meter, rate)| meter.is_full(rate, now))
     }
 
     /// Adds an amount to what the token holds; dropping the result returns it.
@@ -185,35 +196,51 @@ fn over(quota: &'static str, limit: u64, retry_ms: u64) -> ServiceError {
     ServiceError::Quota { quota, limit, retry_ms: retry_ms.max(1) }
 }
 
-/// The accounts that are in use, by name.
+/// The quotas of an account.
+#[derive(Clone, Copy, Debug)]
+struct StatedQuotas {
+    quotas: Quotas,
+    /// When the token that states them became valid, seconds since 1970; 0 for a listed token.
+    at: u64,
+}
+
+/// The accounts that are in use or have used more than their quotas, by name.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
-    by_name: Mutex<HashMap<Box<str>, Weak<Account>>>,
+    by_name: Mutex<HashMap<Box<str>, Arc<Account>>>,
     last: AtomicU64,
 }
 
 impl Accounts {
     /// Returns the account of a name, creating it if there is none, and sets its quotas.
     pub(super) fn get(&self, name: &str, quotas: Quotas) -> Arc<Account> {
+        self.of_token(name, quotas, 0)
+    }
+
+    /// As [`Accounts::get`], for a token that became valid at `at`, seconds since 1970. The newest
+    /// token that was seen states the quotas, so that an older one does not bring back its own.
+    pub(super) fn of_token(&self, name: &str, quotas: Quotas, at: u64) -> Arc<Account> {
+        let stated = StatedQuotas { quotas, at };
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(account) = by_name.get(name).and_then(Weak::upgrade) {
-            account.set_quotas(quotas);
-            return account;
+        if let Some(account) = by_name.get(name) {
+            account.set_quotas(stated);
+            return account.clone();
         }
         if by_name.len() >= PRUNED_FROM && by_name.len().is_power_of_two() {
-            by_name.retain(|_, account| account.strong_count() > 0);
+            let now = Instant::now();
+            by_name.retain(|_, account| !account.is_idle(now));
         }
         let account = Arc::new(Account {
             id: self.last.fetch_add(1, Ordering::Relaxed) + 1,
             name: name.into(),
-            quotas: Mutex::new(quotas),
+            quotas: Mutex::new(stated),
             rows: QuotaMeter::default(),
             queries: QuotaMeter::default(),
             answer_bytes: QuotaMeter::default(),
             held: Default::default(),
             creating: tokio::sync::Mutex::default(),
         });
-        by_name.insert(name.into(), Arc::downgrade(&account));
+        by_name.insert(name.into(), account.clone());
         account
     }
 }
@@ -250,6 +277,37 @@ mod tests {
             accounts.get(&name.to_string(), Quotas::default());
         }
         assert!(accounts.by_name.lock().unwrap().len() <= 2 * PRUNED_FROM);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_account_that_nobody_uses_keeps_its_debt() {
+        let accounts = Accounts::default();
+        let quotas = Quotas { rows_per_second: Some(10), ..Quotas::default() };
+        accounts.get("a", quotas).take(MeteredQuota::Rows, 1_000).unwrap();
+        let fill = || {
+            for name in 0..2 * PRUNED_FROM {
+                accounts.get(&name.to_string(), Quotas::default());
+            }
+        };
+        fill();
+        assert!(accounts.get("a", quotas).take(MeteredQuota::Rows, 1).is_err());
+        let before = accounts.get("a", quotas).id();
+        tokio::time::advance(Duration::from_secs(200)).await;
+        fill();
+        assert_ne!(accounts.get("a", quotas).id(), before, "paid back and forgotten");
+    }
+
+    #[test]
+    fn the_newest_token_states_the_quotas() {
+        let accounts = Accounts::default();
+        let quotas = |streams| Quotas { streams: Some(streams), ..Quotas::default() };
+        let account = accounts.of_token("jwt:a", quotas(5), 100);
+        accounts.of_token("jwt:a", quotas(3), 200);
+        assert_eq!(account.quotas(), quotas(3));
+        accounts.of_token("jwt:a", quotas(5), 100);
+        assert_eq!(account.quotas(), quotas(3), "an older one does not raise them");
+        accounts.of_token("jwt:a", quotas(4), 200);
+        assert_eq!(account.quotas(), quotas(4));
     }
 
     #[tokio::test(start_paused = true)]

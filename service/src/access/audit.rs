@@ -1,23 +1,31 @@
 //! The audit log: who did or tried what, from where, and whether it was allowed.
 //!
-//! It records the calls whose row in the table of rights is audited, and every refusal, as lines of
-//! the server's log or as JSON lines of a file. A record never contains a token. Writing never
-//! delays a call: lines that the disk does not accept in time are lost, and a line states how many.
+//! It records the calls whose row in the table of rights is audited, and calls that were refused or
+//! ended for their token, its rights or its quotas, as lines of the server's log or as JSON lines of
+//! a file. A record never contains a token. Refusals beyond a rate are counted only. Writing never
+//! delays a call: lines that the disk does not accept in time are lost. A line states how many were
+//! counted only, or lost.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Map, Value, json};
 
 use super::caller::Caller;
+use super::refusal_limit::{RefusalLimit, RefusalSource};
+use crate::address_places::network;
 use crate::error::ServiceError;
 use crate::limits::AUDIT_END_MS_MAX;
 use crate::line_queue::{LineQueue, NoticeCause, lines_lost};
 use crate::right::Right;
+
+/// Time between two lines with the number of refusals that were counted only.
+const LEFT_OUT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One record.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +40,20 @@ pub(super) struct AuditRecord<'a> {
     pub(super) refused: Option<&'a str>,
 }
 
+impl AuditRecord<'_> {
+    fn source(&self) -> RefusalSource {
+        match self.caller.and_then(Caller::account) {
+            Some(account) => RefusalSource::Account(account.id()),
+            None => RefusalSource::Network(self.peer.map(|peer| network(peer.ip()))),
+        }
+    }
+}
+
 /// Where the records go: to the log of the server, or to a file.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     file: Option<LineQueue>,
+    limit: Arc<RefusalLimit>,
 }
 
 impl Audit {
@@ -50,20 +68,35 @@ impl Audit {
         };
         let mut file = AuditFile::open(path.to_owned()).map_err(wrong)?;
         let write = move |text: &[u8]| file.write(text);
-        let queue = LineQueue::start("audit", lines_lost(), write, lost)?;
-        Ok(Self { file: Some(queue) })
+        let limit = Arc::new(RefusalLimit::default());
+        let mut counted = CountedRefusals::new(limit.clone());
+        let notices = move |cause| format!("{}{}", lost(cause), counted.notice(cause));
+        let queue = LineQueue::start("audit", lines_lost(), write, notices)?;
+        Ok(Self { file: Some(queue), limit })
     }
 
     /// Waits until all records are written, but for a bounded time.
     pub(crate) fn drain(&self) {
-        if let Some(queue) = &self.file {
-            queue.drain(Instant::now() + Duration::from_millis(AUDIT_END_MS_MAX));
+        match &self.file {
+            Some(queue) => queue.drain(Instant::now() + Duration::from_millis(AUDIT_END_MS_MAX)),
+            None => self.log_left_out(),
         }
     }
 
-    /// Adds a record.
+    /// Logs the number of refusals that were counted only.
+    fn log_left_out(&self) {
+        let not_recorded = self.limit.take_left_out();
+        if not_recorded > 0 {
+            tracing::warn!(not_recorded, "audit: more refusals");
+        }
+    }
+
+    /// Adds a record, unless it is a refusal beyond the limit of its source.
     pub(super) fn add(&self, record: &AuditRecord<'_>) {
         let AuditRecord { caller, action, fleet, peer, right, refused } = *record;
+        if refused.is_some() && !self.limit.admits(record.source(), Instant::now()) {
+            return;
+        }
         let caller = caller.map_or("unknown", Caller::name);
         let right = right.map(Right::name);
         if let Some(queue) = &self.file {
@@ -82,6 +115,7 @@ impl Audit {
             return;
         }
         let peer = peer.map(tracing::field::display);
+        self.log_left_out();
         match refused {
             None => tracing::info!(caller, action, fleet, peer, right, "audit: allowed"),
             Some(reason) => {
@@ -98,6 +132,29 @@ fn line<const FIELDS: usize>(fields: [(&str, Value); FIELDS]) -> String {
     let fields = fields.filter(|(_, value)| !value.is_null());
     let object: Map<_, _> = fields.map(|(name, value)| (name.to_owned(), value)).collect();
     format!("{}\n", Value::Object(object))
+}
+
+/// Writes at intervals how many refusals were counted only.
+struct CountedRefusals {
+    limit: Arc<RefusalLimit>,
+    written_at: Instant,
+}
+
+impl CountedRefusals {
+    fn new(limit: Arc<RefusalLimit>) -> Self {
+        Self { limit, written_at: Instant::now() }
+    }
+
+    fn notice(&mut self, cause: NoticeCause) -> String {
+        if !cause.is_last && self.written_at.elapsed() < LEFT_OUT_INTERVAL {
+            return String::new();
+        }
+        self.written_at = Instant::now();
+        match self.limit.take_left_out() {
+            0 => String::new(),
+            left_out => line([("not_recorded", json!(left_out))]),
+        }
+    }
 }
 
 fn lost(cause: NoticeCause) -> String {
@@ -171,6 +228,38 @@ mod tests {
     fn drained(audit: &Audit) {
         let queue = audit.file.as_ref().unwrap();
         queue.drain(Instant::now() + Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_flood_of_refusals_has_few_lines_and_a_count() {
+        const FLOOD: usize = 100_000;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let audit = Audit::to_file(&path).unwrap();
+        let peer = |port| Some(SocketAddr::from(([192, 0, 2, 1], port)));
+        let refusal = AuditRecord {
+            caller: None,
+            action: "/a/B",
+            fleet: None,
+            peer: None,
+            right: None,
+            refused: Some("why"),
+        };
+        for port in 0..FLOOD {
+            audit.add(&AuditRecord { peer: peer(port as u16), ..refusal });
+        }
+        let other = Some(SocketAddr::from(([192, 0, 2, 2], 7)));
+        audit.add(&AuditRecord { peer: other, ..refusal });
+        audit.add(&AuditRecord { refused: None, right: Some(Right::Admin), ..refusal });
+        drained(&audit);
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let left_out: u64 = lines.iter().filter_map(|line| line["not_recorded"].as_u64()).sum();
+        let refused = lines.iter().filter(|line| line["allowed"] == false).count();
+        assert_eq!(left_out as usize + refused, FLOOD + 1);
+        assert!(refused < FLOOD / 100, "{refused}");
+        assert!(text.contains("192.0.2.2:7") && text.contains("true"), "others are recorded");
     }
 
     #[test]

@@ -77,13 +77,16 @@ impl Call {
     /// [`ServiceError::PermissionDenied`], [`ServiceError::FleetUnknown`].
     pub(crate) fn check_fleet(&self, fleet: &FleetName) -> Result<(), ServiceError> {
         let name = fleet.as_str();
-        let result = match self.method.needs.right() {
-            _ if !self.sees(fleet) => Err(ServiceError::FleetUnknown(name.to_owned())),
-            Some(right) if !self.caller.grants.allow(right, name) => Err(denied(right)),
+        match self.method.needs.right() {
+            _ if !self.sees(fleet) => {
+                self.record(Some(name), Some("fleet not visible"));
+                Err(ServiceError::FleetUnknown(name.to_owned()))
+            }
+            Some(right) if !self.caller.grants.allow(right, name) => {
+                Err(self.refused(Some(fleet), ServiceError::PermissionDenied(right)))
+            }
             _ => Ok(()),
-        };
-        self.record(Some(name), &result);
-        result
+        }
     }
 
     /// Like [`Call::check_fleet`], for a fleet that is to be created: the fleet need not exist, and
@@ -93,10 +96,10 @@ impl Call {
     /// [`ServiceError::PermissionDenied`].
     pub(crate) fn check_new_fleet(&self, fleet: &FleetName) -> Result<(), ServiceError> {
         let right = self.method.needs.right().unwrap_or(Right::Admin);
-        let is_allowed = self.caller.grants.allow(right, fleet.as_str());
-        let result = if is_allowed { Ok(()) } else { Err(denied(right)) };
-        self.record(Some(fleet.as_str()), &result);
-        result
+        if self.caller.grants.allow(right, fleet.as_str()) {
+            return Ok(());
+        }
+        Err(self.refused(Some(fleet), ServiceError::PermissionDenied(right)))
     }
 
     /// Whether the caller has any right on a fleet.
@@ -112,33 +115,44 @@ impl Call {
     /// Confirms the part of the method's needs that does not depend on the name of a fleet.
     pub(super) fn check_method(&self) -> Result<(), ServiceError> {
         let grants = &self.caller.grants;
-        let result = match self.method.needs {
-            Needs::Fleet(right) if !grants.allow_somewhere(right) => Err(denied(right)),
-            Needs::Server(right) if !grants.allow_everywhere(right) => Err(denied(right)),
+        let denied = |right| Err(self.refused(None, ServiceError::PermissionDenied(right)));
+        match self.method.needs {
+            Needs::Fleet(right) if !grants.allow_somewhere(right) => denied(right),
+            Needs::Server(right) if !grants.allow_everywhere(right) => denied(right),
             Needs::Token | Needs::Fleet(_) | Needs::Server(_) => Ok(()),
-        };
-        // An allowed call on a fleet is recorded later, with the name of the fleet.
-        if result.is_err() || matches!(self.method.needs, Needs::Server(_)) {
-            self.record(None, &result);
         }
-        result
     }
 
-    fn record(&self, fleet: Option<&str>, result: &Result<(), ServiceError>) {
-        let refused = result.as_ref().err().map(|error| match error {
-            ServiceError::FleetUnknown(_) => "fleet not visible".to_owned(),
-            error => error.to_string(),
-        });
-        if refused.is_some() || self.method.is_audited {
-            self.access.audit().add(&AuditRecord {
-                caller: Some(&self.caller),
-                action: self.method.path,
-                fleet,
-                peer: self.peer,
-                right: self.method.needs.right(),
-                refused: refused.as_deref(),
-            });
+    /// Records in the audit log that the call passed all checks, if its method is audited. Callers
+    /// do this before they begin the work.
+    pub(crate) fn allowed(&self, fleet: Option<&FleetName>) {
+        if self.method.is_audited {
+            self.record(fleet.map(FleetName::as_str), None);
         }
+    }
+
+    /// Records in the audit log that the call was refused or ended; returns the reason.
+    pub(crate) fn refused(&self, fleet: Option<&FleetName>, error: ServiceError) -> ServiceError {
+        self.record(fleet.map(FleetName::as_str), Some(&error.to_string()));
+        error
+    }
+
+    /// As [`Call::refused`], for one of several errors of a call.
+    pub(crate) fn record_quota(&self, error: &ServiceError) {
+        if matches!(error, ServiceError::Quota { .. }) {
+            self.record(None, Some(&error.to_string()));
+        }
+    }
+
+    fn record(&self, fleet: Option<&str>, refused: Option<&str>) {
+        self.access.audit().add(&AuditRecord {
+            caller: Some(&self.caller),
+            action: self.method.path,
+            fleet,
+            peer: self.peer,
+            right: self.method.needs.right(),
+            refused,
+        });
     }
 
     /// Counts a long-lived stream of the token.
@@ -150,7 +164,8 @@ impl Call {
         quota: CountedQuota,
         amount: u64,
     ) -> Result<Option<Counted>, ServiceError> {
-        self.account().map(|account| account.hold(quota, amount)).transpose()
+        let held = self.account().map(|account| account.hold(quota, amount)).transpose();
+        held.map_err(|error| self.refused(None, error))
     }
 
     /// Takes an amount from a quota without waiting; fails if the quota is used up.
@@ -158,7 +173,8 @@ impl Call {
     /// # Errors
     /// [`ServiceError::Quota`].
     pub(crate) fn take(&self, quota: MeteredQuota, amount: u64) -> Result<(), ServiceError> {
-        self.account().map_or(Ok(()), |account| account.take(quota, amount))
+        let taken = self.account().map_or(Ok(()), |account| account.take(quota, amount));
+        taken.map_err(|error| self.refused(None, error))
     }
 
     /// Waits until an amount of a quota can be taken.
@@ -167,8 +183,4 @@ impl Call {
             account.wait(quota, amount).await;
         }
     }
-}
-
-fn denied(right: Right) -> ServiceError {
-    ServiceError::PermissionDenied(right)
 }

@@ -71,6 +71,16 @@ impl Caller {
         self.account.as_ref()
     }
 
+    /// Whether two entries with the same token, which may be of different files, differ in nothing
+    /// but the values of quotas.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let account = |of: &Self| of.account().map(|account| account.id());
+        let times = |of: &Self| (of.not_before, of.expires);
+        self.grants == other.grants
+            && times(self) == times(other)
+            && account(self) == account(other)
+    }
+
     /// Confirms that the token is valid at `now`: `not_before` has been reached and `expires` has
     /// not.
     pub(super) fn check_time(&self, now: SystemTime) -> Result<(), TokenProblem> {

@@ -60,6 +60,8 @@ pub(super) struct JwtKeys {
 #[derive(Debug)]
 pub(super) struct Signed {
     pub(super) proof: SignedProof,
+    /// The claim `nbf`, seconds since 1970.
+    pub(super) begins_s: u64,
     pub(super) expires: SystemTime,
     pub(super) grants: Grants,
     pub(super) quotas: Quotas,
@@ -68,6 +70,7 @@ pub(super) struct Signed {
 #[derive(Debug, Deserialize)]
 struct Claims {
     sub: String,
+    nbf: f64,
     exp: f64,
     jti: Option<String>,
     shoal: ShoalClaim,
@@ -125,7 +128,7 @@ impl JwtKeys {
         };
         let key = key.ok_or(TokenProblem::Unknown)?;
         let decoded = decode::<Claims>(token, &key.key, &key.validation);
-        let Claims { sub, exp, jti, shoal } = decoded.map_err(|error| problem(&error))?.claims;
+        let Claims { sub, nbf, exp, jti, shoal } = decoded.map_err(|error| problem(&error))?.claims;
         let is_bounded = |text: &str| text.len() <= JWT_SUBJECT_BYTES_MAX;
         let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         if sub.is_empty() || !is_bounded(&sub) || !is_plain(&sub) {
@@ -142,6 +145,7 @@ impl JwtKeys {
         }
         Ok(Signed {
             proof,
+            begins_s: nbf.max(0.0) as u64,
             expires: UNIX_EPOCH + Duration::from_secs(end_s),
             grants: shoal.grants,
             quotas: shoal.quotas,

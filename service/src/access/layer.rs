@@ -17,7 +17,6 @@ use super::access::Access;
 use super::call::Call;
 use super::limited_body::{Ended, LimitedBody};
 use super::peer::Peer;
-use crate::error::ServiceError;
 
 /// See the file's head.
 #[derive(Clone, Debug)]
@@ -69,18 +68,17 @@ where
             Err(error) => return Box::pin(std::future::ready(Ok(Status::from(error).into_http()))),
         };
         request.headers_mut().remove(AUTHORIZATION);
-        let ended = self.ended(&call);
-        let account = call.account().cloned();
+        let ended = ended(&call);
+        let (account, has_stream) = (call.account().cloned(), call.method.has_stream);
         request.extensions_mut().insert(call);
         let response = self.inner.call(request);
         let Some(mut ended) = ended else { return Box::pin(response) };
         Box::pin(async move {
             tokio::select! {
                 biased;
-                problem = &mut ended => {
-                    Ok(Status::from(ServiceError::Unauthenticated(problem)).into_http())
-                }
+                reason = &mut ended => Ok(Status::from(reason).into_http()),
                 response = response => {
+                    let ended = has_stream.then_some(ended);
                     Ok(response?.map(|body| Body::new(LimitedBody::new(body, ended, account))))
                 }
             }
@@ -88,10 +86,14 @@ where
     }
 }
 
-impl<S> Guarded<S> {
-    /// A future that completes when the call's token ends; `None` if it cannot end.
-    fn ended(&self, call: &Call) -> Option<Ended> {
-        let may_end = Access::may_end(&call.caller);
-        may_end.then(|| -> Ended { Box::pin(self.access.clone().ended(call.caller.clone())) })
-    }
+/// A future that completes when the call's token ends, and then records that in the audit log;
+/// `None` if the token cannot end.
+fn ended(call: &Call) -> Option<Ended> {
+    let call = call.clone();
+    Access::may_end(&call.caller).then(|| -> Ended {
+        Box::pin(async move {
+            let reason = call.ended().await;
+            call.refused(None, reason)
+        })
+    })
 }

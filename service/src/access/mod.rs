@@ -16,6 +16,7 @@ mod layer;
 mod limited_body;
 mod peer;
 mod quota_meter;
+mod refusal_limit;
 mod rights_table;
 mod token_file;
 

@@ -61,6 +61,14 @@ impl QuotaMeter {
         Ok(())
     }
 
+    /// Whether the bucket holds the amount of one second, as a new one does.
+    pub(super) fn is_full(&self, rate: u64, now: Instant) -> bool {
+        // Taking 0 refills the bucket up to `now`.
+        let _ = self.take(rate, 0, now);
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.as_ref().is_some_and(|state| state.balance >= rate as f64)
+    }
+
     /// Charges an amount that was already used, even if that overdraws the bucket.
     pub(super) fn charge(&self, rate: u64, amount: u64, now: Instant) {
         // Taking 0 refills the bucket up to `now`.

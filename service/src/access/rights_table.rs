@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use super::quota_meter::MeteredQuota;
 use crate::right::Right;
 
 /// What a method needs of the token of its call.
@@ -17,6 +18,18 @@ pub enum Needs {
     Fleet(Right),
     /// A right on all fleets.
     Server(Right),
+}
+
+impl MethodRight {
+    /// The quota of a call that fails if the quota is used up.
+    pub(super) fn metered(&self) -> Option<MeteredQuota> {
+        match self.needs {
+            _ if self.waits => None,
+            Needs::Fleet(Right::Report) => Some(MeteredQuota::Rows),
+            Needs::Fleet(Right::Query | Right::History) => Some(MeteredQuota::Queries),
+            _ => None,
+        }
+    }
 }
 
 impl Needs {
@@ -37,18 +50,32 @@ pub struct MethodRight {
     pub path: &'static str,
     /// What it needs.
     pub needs: Needs,
+    /// Whether the answer is a stream, which ends when the token does.
+    pub has_stream: bool,
+    /// Whether messages of the request wait for the quotas of rows and queries; other calls fail.
+    pub waits: bool,
     /// Whether allowed calls are recorded in the audit log; refused ones always are.
     pub is_audited: bool,
 }
 
 const fn row(path: &'static str, needs: Needs) -> MethodRight {
     let is_audited = matches!(needs, Needs::Fleet(Right::Admin) | Needs::Server(_));
-    MethodRight { path, needs, is_audited }
+    MethodRight { path, needs, has_stream: false, waits: false, is_audited }
+}
+
+/// A row of a method that answers with a stream.
+const fn stream(path: &'static str, needs: Needs) -> MethodRight {
+    MethodRight { has_stream: true, ..row(path, needs) }
+}
+
+/// A row of a method with a stream of requests and a stream of answers.
+const fn dialogue(path: &'static str, needs: Needs) -> MethodRight {
+    MethodRight { waits: true, ..stream(path, needs) }
 }
 
 /// A row of a method that followers call several times per second.
 const fn polled(path: &'static str, needs: Needs) -> MethodRight {
-    MethodRight { path, needs, is_audited: false }
+    MethodRight { is_audited: false, ..row(path, needs) }
 }
 
 /// The table.
@@ -62,35 +89,35 @@ pub const METHODS: [MethodRight; 35] = {
         row("/shoal.v1.FleetService/RenameFleet", Fleet(Admin)),
         row("/shoal.v1.FleetService/ClearFleet", Fleet(Admin)),
         row("/shoal.v1.FleetService/DeleteFleet", Fleet(Admin)),
-        row("/shoal.v1.PositionService/Report", Fleet(Report)),
+        dialogue("/shoal.v1.PositionService/Report", Fleet(Report)),
         row("/shoal.v1.PositionService/ReportOnce", Fleet(Report)),
         row("/shoal.v1.PositionService/Remove", Fleet(Report)),
-        row("/shoal.v1.QueryService/Get", Fleet(Query)),
-        row("/shoal.v1.QueryService/Range", Fleet(Query)),
-        row("/shoal.v1.QueryService/Nearest", Fleet(Query)),
+        stream("/shoal.v1.QueryService/Get", Fleet(Query)),
+        stream("/shoal.v1.QueryService/Range", Fleet(Query)),
+        stream("/shoal.v1.QueryService/Nearest", Fleet(Query)),
         row("/shoal.v1.QueryService/CountRegions", Fleet(Query)),
-        row("/shoal.v1.QueryService/Batch", Fleet(Query)),
+        dialogue("/shoal.v1.QueryService/Batch", Fleet(Query)),
         row("/shoal.v1.QueryService/Resolve", Fleet(Query)),
         row("/shoal.v1.QueryService/Names", Fleet(Query)),
         row("/shoal.v1.QueryService/ListNames", Fleet(Query)),
-        row("/shoal.v1.SubscriptionService/Subscribe", Fleet(Subscribe)),
+        stream("/shoal.v1.SubscriptionService/Subscribe", Fleet(Subscribe)),
         row("/shoal.v1.SubscriptionService/Modify", Fleet(Subscribe)),
-        row("/shoal.v1.HistoryService/Trajectory", Fleet(History)),
-        row("/shoal.v1.HistoryService/Passed", Fleet(History)),
-        row("/shoal.v1.HistoryService/AsOf", Fleet(History)),
-        row("/shoal.v1.HistoryService/Replay", Fleet(History)),
-        row("/shoal.v1.HistoryService/Density", Fleet(History)),
+        stream("/shoal.v1.HistoryService/Trajectory", Fleet(History)),
+        stream("/shoal.v1.HistoryService/Passed", Fleet(History)),
+        stream("/shoal.v1.HistoryService/AsOf", Fleet(History)),
+        stream("/shoal.v1.HistoryService/Replay", Fleet(History)),
+        stream("/shoal.v1.HistoryService/Density", Fleet(History)),
         row("/shoal.v1.HistoryService/Erase", Fleet(Admin)),
         polled("/shoal.v1.LogService/DescribeLogs", Server(Admin)),
-        row("/shoal.v1.LogService/FetchCheckpoint", Server(Admin)),
-        row("/shoal.v1.LogService/Follow", Server(Admin)),
+        stream("/shoal.v1.LogService/FetchCheckpoint", Server(Admin)),
+        dialogue("/shoal.v1.LogService/Follow", Server(Admin)),
         row("/shoal.v1.LogService/Promote", Server(Admin)),
         row("/shoal.v1.LogService/Fence", Server(Admin)),
         row("/shoal.v1.LogService/Unfence", Server(Admin)),
         row("/grpc.health.v1.Health/Check", Token),
-        row("/grpc.health.v1.Health/Watch", Token),
-        row("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Token),
-        row("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Token),
+        stream("/grpc.health.v1.Health/Watch", Token),
+        dialogue("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Token),
+        dialogue("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Token),
     ]
 };
 

@@ -307,18 +307,17 @@ impl Registry {
         self.orphans.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Confirms that fleets may be created and deleted here.
+    /// Confirms that fleets may be created and deleted here. The error names no fleet, because the
+    /// caller may not see those that were fenced.
     ///
     /// # Errors
-    /// [`ServiceError::Follower`], [`ServiceError::Fenced`].
+    /// [`ServiceError::Follower`], [`ServiceError::ServerFenced`].
     pub(crate) fn check_leader(&self) -> Result<(), ServiceError> {
         if let Some(leader) = self.leader() {
             return Err(ServiceError::Follower { leader: leader.to_string() });
         }
-        let fence = self.data.as_ref().and_then(|data| data.role().fenced.first().cloned());
-        fence.map_or(Ok(()), |NewTerm { name, term, epoch, .. }| {
-            Err(ServiceError::Fenced { fleet: name, term, last_epoch: epoch })
-        })
+        let is_fenced = self.data.as_ref().is_some_and(|data| !data.role().fenced.is_empty());
+        if is_fenced { Err(ServiceError::ServerFenced) } else { Ok(()) }
     }
 
     /// The initial replication role of a fleet.

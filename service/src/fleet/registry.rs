@@ -161,7 +161,7 @@ impl Registry {
     /// Creates a fleet and starts its engine.
     ///
     /// # Errors
-    /// [`ServiceError::Follower`], [`ServiceError::Fenced`], [`ServiceError::FleetExists`],
+    /// [`ServiceError::Follower`], [`ServiceError::ServerFenced`], [`ServiceError::FleetExists`],
     /// [`ServiceError::Limit`], [`ServiceError::EngineUnavailable`],
     /// [`ServiceError::Engine`] if there is not enough memory for it, [`ServiceError::Io`] if its
     /// thread cannot be started; errors of its sink.
@@ -433,7 +433,7 @@ impl Registry {
     /// Ends a fleet and deletes it; returns when its memory is free.
     ///
     /// # Errors
-    /// [`ServiceError::FleetUnknown`], [`ServiceError::Follower`], [`ServiceError::Fenced`];
+    /// [`ServiceError::FleetUnknown`], [`ServiceError::Follower`], [`ServiceError::ServerFenced`];
     /// [`ServiceError::Log`]: then the fleet is still there.
     pub async fn delete(&self, name: &FleetName) -> Result<(), ServiceError> {
         let _changing = self.changing.lock().await;
@@ -460,7 +460,7 @@ impl Registry {
     ///
     /// # Errors
     /// [`ServiceError::FleetUnknown`], [`ServiceError::FleetExists`], [`ServiceError::Follower`],
-    /// [`ServiceError::Fenced`]; [`ServiceError::Log`]: then it has the old name, and after a
+    /// [`ServiceError::ServerFenced`]; [`ServiceError::Log`]: then it has the old name, and after a
     /// restart either name.
     pub async fn rename(
         &self,

@@ -30,8 +30,14 @@ pub const CONNECTION_TOKENS_MAX: usize = 64;
 pub const RELOAD_MS: u64 = 250;
 /// Longest time between two readings of the system clock by a call whose token may expire.
 pub const EXPIRY_CHECK_MS: u64 = 30_000;
+/// Interval at which an answer from the history checks whether its fleet was renamed.
+pub const RENAME_CHECK_MS: u64 = 250;
 /// Interval at which a call that waits for a quota checks whether the quota was raised.
 pub const QUOTA_WAIT_MS_MAX: u64 = 1_000;
+/// Refusals of one token, or of one address without a token, that the audit log records in a second.
+pub const AUDIT_SOURCE_REFUSALS_MAX: usize = 20;
+/// Refusals of all sources that the audit log records in a second.
+pub const AUDIT_REFUSALS_MAX: usize = 500;
 /// Time for the last records of an audit file at the end of the server.
 pub const AUDIT_END_MS_MAX: u64 = 300;
 /// Time for a TLS handshake: a few round trips of a bad mobile network.

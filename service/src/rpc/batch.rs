@@ -25,14 +25,13 @@ use super::region;
 use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
 use crate::error::ServiceError;
-use crate::fleet::Fleet;
 use crate::limits::{BATCH_MESSAGES_MAX, BATCH_QUERIES_MAX};
 use crate::shares::PlacesPermit;
 
 /// The answers to one message.
 #[derive(Debug)]
 pub(super) struct AnsweredMessage {
-    pub(super) fleet: Arc<Fleet>,
+    pub(super) query_context: QueryContext,
     /// The answers to the valid queries.
     pub(super) answer: BudgetedAnswer,
     /// For each query, why it is invalid.
@@ -182,7 +181,7 @@ async fn answer(
     let failed = failures.len() - queries.len();
     let questions = Questions::with_failures(queries, failed);
     let answer = ask(context, &query_context, questions, deadline, true).await?;
-    Ok(AnsweredMessage { fleet: query_context.fleet, answer, failures })
+    Ok(AnsweredMessage { query_context, answer, failures })
 }
 
 /// See [`region::work`].

@@ -56,8 +56,8 @@ pub(super) async fn send_message(
     answered: AnsweredMessage,
     sender: &ChunkSender<BatchResponse>,
 ) -> Result<(), NotTaken> {
-    let AnsweredMessage { fleet, answer, failures } = answered;
-    let header = Some(header(&fleet, &answer.answered, None));
+    let AnsweredMessage { query_context, answer, failures } = answered;
+    let header = Some(header(&query_context, &answer.answered, None));
     let mut chunk = Chunk { message, header, results: Vec::new(), bytes: 0, sender };
     let mut index = 0;
     for (query, failure) in failures.into_iter().enumerate() {
@@ -66,7 +66,7 @@ pub(super) async fn send_message(
             let error = Some(rpc_status(error));
             chunk.push(BatchResult { query, error, ..Default::default() }, 0);
         } else {
-            send_answer(query, index, &fleet, &answer.answered, &mut chunk).await?;
+            send_answer(query, index, &query_context.fleet, &answer.answered, &mut chunk).await?;
             index += 1;
         }
         if chunk.free_bytes() == 0 {

@@ -3,11 +3,13 @@
 //! A rename may take the rights away. The caller must then not learn the new name either.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::access::Call;
 use crate::cycle::FleetName;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
+use crate::limits::RENAME_CHECK_MS;
 
 /// See the file's head.
 #[derive(Clone, Debug)]
@@ -31,5 +33,16 @@ impl CheckedFleet {
             self.name = name;
         }
         Ok(())
+    }
+
+    /// Waits until a rename takes the right of the call on the fleet away; returns the error of
+    /// [`Self::check`].
+    pub(super) async fn lost(mut self) -> ServiceError {
+        loop {
+            tokio::time::sleep(Duration::from_millis(RENAME_CHECK_MS)).await;
+            if let Err(error) = self.check() {
+                return error;
+            }
+        }
     }
 }

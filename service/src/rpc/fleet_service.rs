@@ -38,7 +38,8 @@ impl FleetService for ServiceContext {
         let mut request = request.into_inner();
         let name = FleetName::new("name", &request.name)?;
         if !request.settings_of.is_empty() {
-            let model = self.fleet(&call, "settings_of", &request.settings_of)?;
+            let model = FleetName::of_request("settings_of", &request.settings_of)?;
+            let model = self.seen_fleet(&call, &model)?;
             fill(&mut request, &self.describe(&model));
         }
         let spec = spec(&request, &self.limits)?;

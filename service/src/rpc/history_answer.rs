@@ -23,6 +23,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tonic::{Response, Status};
 
+use super::checked_fleet::CheckedFleet;
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::deadline::Deadline;
 use super::fleet_message::gap_message;
@@ -30,6 +31,7 @@ use super::object_names::names_of;
 use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
 use crate::answer_budget::AnswerReservation;
+use crate::cycle::FleetName;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::limits::{
@@ -81,8 +83,7 @@ impl<T: Send + 'static> Rows for Vec<T> {
 
 /// A query of one version of a fleet's history.
 pub(super) struct PastQuery {
-    call: Call,
-    fleet: Arc<Fleet>,
+    checked: CheckedFleet,
     past: PastVersion,
     /// The first and last time of the query, Unix milliseconds.
     window_ms: (i64, i64),
@@ -161,7 +162,9 @@ impl PastQuery {
         call: &Call,
         fleet: &str,
     ) -> Result<Self, ServiceError> {
-        Self::of_fleet(context, call, context.fleet(call, "fleet", fleet)?)
+        let name = FleetName::of_request("fleet", fleet)?;
+        let fleet = context.named_fleet(call, &name)?;
+        Self::of_fleet(context, CheckedFleet { call: call.clone(), fleet, name })
     }
 
     /// As [`Self::new`], of a fleet that the caller may use.
@@ -170,17 +173,16 @@ impl PastQuery {
     /// [`ServiceError::NoHistory`].
     pub(super) fn of_fleet(
         context: &ServiceContext,
-        call: &Call,
-        fleet: Arc<Fleet>,
+        checked: CheckedFleet,
     ) -> Result<Self, ServiceError> {
-        let past = fleet.past();
-        let past = past.ok_or_else(|| ServiceError::NoHistory(fleet.name().to_string()))?;
+        let past = checked.fleet.past();
+        let past = past.ok_or_else(|| ServiceError::NoHistory(checked.name.to_string()))?;
         let cancel = CancelOnDrop(Arc::default());
         let window_ms = (i64::MIN, i64::MAX);
         let of_all = context.limits.answer_bytes_max as u64 / HISTORY_ANSWER_SHARE;
         let bytes_max = HISTORY_QUERY_BYTES_MAX.min(of_all / HISTORY_QUERY_SHARE);
-        let (call, rows_bytes, at_once) = (call.clone(), 0, 1);
-        Ok(Self { call, past, window_ms, bytes_max, rows_bytes, at_once, fleet, cancel })
+        let (rows_bytes, at_once) = (0, 1);
+        Ok(Self { checked, past, window_ms, bytes_max, rows_bytes, at_once, cancel })
     }
 
     /// Limits the query to a time window; the header lists the gaps that intersect it.
@@ -190,7 +192,11 @@ impl PastQuery {
     }
 
     pub(super) fn fleet(&self) -> &Arc<Fleet> {
-        &self.fleet
+        &self.checked.fleet
+    }
+
+    pub(super) fn checked(&self) -> CheckedFleet {
+        self.checked.clone()
     }
 
     pub(super) fn version(&self) -> &Arc<Version> {
@@ -246,7 +252,7 @@ impl PastQuery {
         let parts_bytes = (self.at_once as u64 - 1) * HISTORY_PART_BYTES;
         let bytes = HISTORY_QUERY_BYTES_MIN + self.rows_bytes + parts_bytes;
         let bytes = bytes.min(self.bytes_max);
-        let client = self.call.client();
+        let client = self.checked.call.client();
         // Reserve the history share first, so that a query waiting for it holds no common memory.
         let share = context.history_answers.room_in_turn(client, bytes).await;
         let share = share.map_err(|error| context.count(error))?;
@@ -267,9 +273,8 @@ impl PastQuery {
         message: impl Fn(&Fleet, Option<v1::HistoryHeader>, &R, Range<usize>) -> T + Send + 'static,
         deadline: Deadline,
     ) -> Result<Response<ChunkStream<T>>, ServiceError> {
-        let (call, fleet) = (self.call.clone(), self.fleet.clone());
-        stream(context, (&call, fleet), deadline, move |context, sender| async move {
-            let (fleet, mut header) = (&self.fleet, Some(self.header()));
+        stream(context, self.checked.clone(), deadline, move |context, sender| async move {
+            let (fleet, mut header) = (self.fleet(), Some(self.header()));
             let chunk_rows = chunk_rows(fleet);
             let room = match self.room(&context).await {
                 Ok(room) => room,
@@ -299,7 +304,7 @@ impl PastQuery {
         let (watermark, (from_ms, to_ms)) = (self.past.watermark, self.window_ms);
         let gaps = self.version().gaps().iter().filter(|gap| gap.meets(from_ms, to_ms));
         v1::HistoryHeader {
-            fleet: self.fleet.name().as_str().to_owned(),
+            fleet: self.checked.name.to_string(),
             term: watermark.term,
             epoch: watermark.position.epoch,
             clock_ms: watermark.clock_ms,
@@ -309,23 +314,23 @@ impl PastQuery {
     }
 }
 
-/// Streams what `task` sends, until the task ends, the deadline passes, the server stops or the
-/// fleet ends.
+/// Streams what `task` sends, until the task ends, the deadline passes, the server stops, the fleet
+/// ends, or a rename takes the caller's right on the fleet away.
 ///
 /// # Errors
 /// [`ServiceError::Busy`], [`ServiceError::Quota`], [`ServiceError::ShuttingDown`].
 pub(super) fn stream<T: Send + 'static, F>(
     context: &ServiceContext,
-    (call, fleet): (&Call, Arc<Fleet>),
+    checked: CheckedFleet,
     deadline: Deadline,
     task: impl FnOnce(ServiceContext, ChunkSender<T>) -> F + Send + 'static,
 ) -> Result<Response<ChunkStream<T>>, ServiceError>
 where
     F: Future<Output = Result<Result<(), Status>, NotTaken>> + Send + 'static,
 {
-    let open = context.open_stream(call)?;
-    call.take(MeteredQuota::Queries, 1).map_err(|error| context.count(error))?;
-    let name = fleet.name();
+    let open = context.open_stream(&checked.call)?;
+    checked.call.take(MeteredQuota::Queries, 1).map_err(|error| context.count(error))?;
+    let (fleet, name) = (checked.fleet.clone(), checked.name.clone());
     let (context, budget) = (context.clone(), Some(context.history_answers.clone()));
     Ok(Response::new(ChunkStream::spawn_with(budget, |sender| async move {
         let _open = open;
@@ -334,6 +339,7 @@ where
             () = deadline.passed() => Ok(Err(ServiceError::Deadline.into())),
             () = context.stopped() => Ok(Err(ServiceError::ShuttingDown.into())),
             error = fleet.ended() => Ok(Err(error.of_fleet(&name).into())),
+            error = checked.lost() => Ok(Err(error.into())),
         }
     })))
 }
@@ -402,7 +408,7 @@ impl<R: Rows> Turns<R> {
     ) -> Self {
         Self {
             workers: context.history_workers.clone(),
-            client: query.call.client(),
+            client: query.checked.call.client(),
             parts: steps.into_iter().map(Part::new).collect(),
             first: 0,
             at_once: query.at_once,

@@ -68,8 +68,7 @@ impl PacedReplay {
         context: &ServiceContext,
         deadline: Deadline,
     ) -> Result<Response<ChunkStream<v1::ReplayResponse>>, ServiceError> {
-        let CheckedFleet { call, fleet, .. } = self.checked.clone();
-        stream(context, (&call, fleet), deadline, |context, sender| async move {
+        stream(context, self.checked.clone(), deadline, |context, sender| async move {
             self.send(&context, &sender).await
         })
     }
@@ -87,8 +86,7 @@ impl PacedReplay {
             if let Err(error) = self.checked.check() {
                 return Ok(Err(error.into()));
             }
-            let CheckedFleet { call, fleet, .. } = &self.checked;
-            let mut query = match PastQuery::of_fleet(context, call, fleet.clone()) {
+            let mut query = match PastQuery::of_fleet(context, self.checked.clone()) {
                 Ok(query) => query.within(self.window_ms),
                 Err(error) => return Ok(Err(error.into())),
             };

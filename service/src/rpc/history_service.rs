@@ -12,7 +12,6 @@ use shoal_proto::v1;
 use shoal_proto::v1::history_service_server::HistoryService;
 use tonic::{Request, Response, Status};
 
-use super::checked_fleet::CheckedFleet;
 use super::chunk_stream::ChunkStream;
 use super::deadline::Deadline;
 use super::history_answer::{PastChunk, PastQuery, fixes, query_step};
@@ -22,7 +21,7 @@ use super::past_filter::PastFilter;
 use super::position_service::remove_from;
 use super::service_context::ServiceContext;
 use crate::access::Call;
-use crate::cycle::{Durability, FleetName};
+use crate::cycle::Durability;
 use crate::duration::millis;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
@@ -134,9 +133,7 @@ impl HistoryService for ServiceContext {
         let filter = PastFilter::new(query.fleet(), filter.as_ref(), region.as_ref())?;
         let window_ms = window_of(window)?;
         if let Some(speed) = speed_of(speed)? {
-            let (name, fleet) = (FleetName::of_request("fleet", &fleet)?, query.fleet().clone());
-            let checked = CheckedFleet { call, fleet, name };
-            let replay = PacedReplay { checked, filter, window_ms, speed };
+            let replay = PacedReplay { checked: query.checked(), filter, window_ms, speed };
             return Ok(replay.answer(self, deadline)?);
         }
         let mut query = query.within(window_ms);

@@ -192,7 +192,7 @@ impl Report {
     /// # Errors
     /// The error with which the fleet ended.
     pub(super) async fn reserve(&self) -> Result<ChangePermit, ServiceError> {
-        self.call.wait(MeteredQuota::Rows, self.rows() as u64).await;
+        self.call.wait(MeteredQuota::Rows, self.charged_rows()).await;
         let reserved = self.fleet.reserve(self.call.client(), self.rows()).await;
         reserved.map_err(|error| error.of_fleet(&self.name))
     }
@@ -202,9 +202,14 @@ impl Report {
     /// # Errors
     /// [`ServiceError::Busy`]; [`ServiceError::Quota`]; the error with which the fleet ended.
     pub(super) fn try_reserve(&self) -> Result<ChangePermit, ServiceError> {
-        self.call.take(MeteredQuota::Rows, self.rows() as u64)?;
+        self.call.take(MeteredQuota::Rows, self.charged_rows())?;
         let reserved = self.fleet.try_reserve(self.call.client(), self.rows());
         reserved.map_err(|error| error.of_fleet(&self.name))
+    }
+
+    /// Rows that count in the quota of the token: an empty message counts as one.
+    fn charged_rows(&self) -> u64 {
+        self.rows().max(1) as u64
     }
 
     /// Number of rows of the message.

@@ -75,7 +75,7 @@ impl LogService for ServiceContext {
         &self,
         request: Request<v1::PromoteRequest>,
     ) -> Result<Response<v1::PromoteResponse>, Status> {
-        self.replication_call(&request)?;
+        self.replication_call(&request)?.allowed(None);
         let (replication, force) = (self.replication.clone(), request.get_ref().force);
         // Runs to its end even if the caller leaves.
         let promoted = tokio::spawn(async move { replication.promote(force).await });
@@ -93,7 +93,7 @@ impl LogService for ServiceContext {
         &self,
         request: Request<v1::FenceRequest>,
     ) -> Result<Response<v1::FenceResponse>, Status> {
-        self.replication_call(&request)?;
+        self.replication_call(&request)?.allowed(None);
         self.check_ready()?;
         let replication = self.replication.clone();
         // The task completes even if the client disconnects: what is stored must take effect.
@@ -120,7 +120,8 @@ impl ServiceContext {
     pub(super) fn replication_call<T>(&self, request: &Request<T>) -> Result<Call, Status> {
         let call = Call::of(request.extensions())?;
         let secret = request.metadata().get("shoal-replication-secret");
-        self.replication.authorize(secret.and_then(|secret| secret.to_str().ok()))?;
+        let secret = secret.and_then(|secret| secret.to_str().ok());
+        self.replication.authorize(secret).map_err(|error| call.refused(None, error))?;
         Ok(call)
     }
 

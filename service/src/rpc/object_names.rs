@@ -66,6 +66,7 @@ pub(super) fn resolve(
     let fleet = context.fleet(call, "fleet", &request.fleet)?;
     let table = fleet.names_for("fleet")?;
     at_most("names", request.names.len(), "names", GET_OBJECTS_MAX)?;
+    call.take(MeteredQuota::Queries, 1)?;
     let mut objects = Vec::with_capacity(request.names.len());
     table.find_all(&texts(&request.names), &mut objects);
     Ok(ResolveResponse { objects })
@@ -80,6 +81,7 @@ pub(super) fn names(
     let fleet = context.fleet(call, "fleet", &request.fleet)?;
     fleet.names_for("fleet")?;
     at_most("objects", request.objects.len(), "objects", NAMES_ASKED_MAX)?;
+    call.take(MeteredQuota::Queries, 1)?;
     Ok(NamesResponse { names: names_of(&fleet, &request.objects) })
 }
 

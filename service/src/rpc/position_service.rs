@@ -94,6 +94,8 @@ pub(super) async fn remove_from(
     names.sort_unstable();
     names.dedup();
     let sent = objects.len() + names.len();
+    // Names that the fleet does not know count too: they are searched. So does an empty message.
+    call.take(MeteredQuota::Rows, sent.max(1) as u64)?;
     add_named(fleet, &mut objects, &names)?;
     let unknown = (sent - objects.len()) as u64;
     let batch = BatchId { producer: producer.into(), batch_seq };
@@ -101,7 +103,6 @@ pub(super) async fn remove_from(
     objects.sort_unstable();
     objects.dedup();
     let durability = fleet.accept(None)?;
-    call.take(MeteredQuota::Rows, objects.len() as u64)?;
     let permit = fleet.try_reserve(call.client(), objects.len())?;
     let change = fleet.change(permit, EngineRequest::Remove(objects), batch);
     let (epoch, outcome) = match change.await? {

@@ -15,7 +15,7 @@ use super::query_context::QueryContext;
 use super::records::{Records, row_bytes_max};
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
-use crate::fleet::{Fleet, JobAnswers};
+use crate::fleet::JobAnswers;
 use crate::limits::CHUNK_BYTES_TARGET;
 
 /// The response message of a query call.
@@ -57,7 +57,7 @@ pub(super) async fn answer_one<T: AnswerChunk>(
     let budget = Some(context.answers.clone());
     let stream = ChunkStream::spawn_with(budget, |sender| async move {
         tokio::select! {
-            sent = send(&query_context.fleet, answer, &sender) => sent.map(Ok),
+            sent = send(&query_context, answer, &sender) => sent.map(Ok),
             () = deadline.passed() => Ok(Err(Status::from(ServiceError::Deadline))),
         }
     });
@@ -65,12 +65,12 @@ pub(super) async fn answer_one<T: AnswerChunk>(
 }
 
 async fn send<T: AnswerChunk>(
-    fleet: &Fleet,
+    query_context: &QueryContext,
     answer: BudgetedAnswer,
     sender: &ChunkSender<T>,
 ) -> Result<(), NotTaken> {
-    let answered = &answer.answered;
-    let mut header = Some(header(fleet, answered, Some(answered.get(0))));
+    let (fleet, answered) = (&query_context.fleet, &answer.answered);
+    let mut header = Some(header(query_context, answered, Some(answered.get(0))));
     let rows = answered.get(0).objects.len();
     let rows_at_once = CHUNK_BYTES_TARGET / row_bytes_max(fleet, &answered.get(0));
     let mut from = 0;
@@ -88,18 +88,18 @@ async fn send<T: AnswerChunk>(
 /// The header: fleet and epoch of the answers, and `total` and `truncated` of the answer `one`, if
 /// given.
 pub(super) fn header(
-    fleet: &Fleet,
+    query_context: &QueryContext,
     answered: &JobAnswers,
     one: Option<Answer<'_>>,
 ) -> AnswerHeader {
     AnswerHeader {
-        fleet: fleet.name().as_str().to_owned(),
+        fleet: query_context.name.to_string(),
         term: answered.term,
         epoch: answered.epoch,
         clock_ms: answered.clock_ms,
         staleness_epochs: answered.staleness_epochs,
         total: one.map_or(0, |answer| answer.total),
         truncated: one.is_some_and(|answer| answer.truncated),
-        staleness: fleet.staleness().map(staleness_message),
+        staleness: query_context.fleet.staleness().map(staleness_message),
     }
 }

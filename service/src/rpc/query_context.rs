@@ -16,6 +16,7 @@ use super::object_names::add_named;
 use super::region::region;
 use super::service_context::ServiceContext;
 use crate::access::Call;
+use crate::cycle::FleetName;
 use crate::error::ServiceError;
 use crate::fleet::Fleet;
 use crate::shares::Requester;
@@ -26,6 +27,8 @@ pub(super) struct QueryContext {
     pub(super) call: Call,
     pub(super) client: Requester,
     pub(super) fleet: Arc<Fleet>,
+    /// The name under which the request has the fleet; a rename may hide a new one from the caller.
+    pub(super) name: FleetName,
     pub(super) epoch_min: u64,
     filter: Option<Box<Filter>>,
     /// The part of the filter that the engine does not know.
@@ -56,7 +59,8 @@ impl QueryContext {
         path: &str,
     ) -> Result<Self, ServiceError> {
         let convert = || {
-            let fleet = context.fleet(&call, "fleet", &options.fleet)?;
+            let name = FleetName::of_request("fleet", &options.fleet)?;
+            let fleet = context.named_fleet(&call, &name)?;
             let epoch_min = fleet.epoch_min(&options.min_token)?;
             let projection = match v1::Projection::try_from(options.projection) {
                 Ok(v1::Projection::Unspecified | v1::Projection::Ids) => Projection::Ids,
@@ -73,7 +77,7 @@ impl QueryContext {
             let filter = Filter { object_after: options.after_object, ..filter }.boxed();
             let limit = Some(options.limit).filter(|&limit| limit > 0).map(RowLimit::First);
             let client = call.client();
-            Ok(Self { call, client, fleet, epoch_min, filter, names, projection, limit })
+            Ok(Self { call, client, fleet, name, epoch_min, filter, names, projection, limit })
         };
         convert().map_err(|error: ServiceError| error.under(path))
     }

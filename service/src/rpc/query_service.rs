@@ -138,7 +138,7 @@ async fn count_regions(
     let queries = deadline.bound(converting).await?.into_iter().collect::<Result<_, _>>()?;
     let questions = Questions::valid(queries);
     let answer = ask(context, &query_context, questions, deadline, false).await?;
-    let header = Some(header(&query_context.fleet, &answer.answered, None));
+    let header = Some(header(&query_context, &answer.answered, None));
     let counts = answer.answered.iter().map(|answer| answer.total).collect();
     Ok(CountRegionsResponse { header, counts })
 }

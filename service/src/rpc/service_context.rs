@@ -127,6 +127,18 @@ impl ServiceContext {
     ) -> Result<Arc<Fleet>, ServiceError> {
         self.registry.check_ready()?;
         call.check_fleet(name)?;
+        call.allowed(Some(name));
+        self.registry.find(name)
+    }
+
+    /// As [`ServiceContext::named_fleet`], for a fleet that the call does not change.
+    pub(super) fn seen_fleet(
+        &self,
+        call: &Call,
+        name: &FleetName,
+    ) -> Result<Arc<Fleet>, ServiceError> {
+        self.registry.check_ready()?;
+        call.check_fleet(name)?;
         self.registry.find(name)
     }
 
@@ -143,9 +155,13 @@ impl ServiceContext {
         self.registry.check_ready()?;
         call.check_new_fleet(&name)?;
         let _creating = match call.account() {
-            Some(account) => Some(account.may_create(|| self.administered(call).len()).await?),
+            Some(account) => {
+                let allowed = account.may_create(|| self.administered(call).len()).await;
+                Some(allowed.map_err(|error| call.refused(Some(&name), error))?)
+            }
             None => None,
         };
+        call.allowed(Some(&name));
         self.registry.create(name, spec).await
     }
 
@@ -164,6 +180,8 @@ impl ServiceContext {
         call.check_fleet(name)?;
         let new_name = FleetName::new("new_name", new_name)?;
         call.check_new_fleet(&new_name)?;
+        call.allowed(Some(name));
+        call.allowed(Some(&new_name));
         self.registry.rename(name, new_name).await
     }
 
@@ -178,6 +196,7 @@ impl ServiceContext {
     ) -> Result<(), ServiceError> {
         self.registry.check_ready()?;
         call.check_fleet(name)?;
+        call.allowed(Some(name));
         self.registry.delete(name).await
     }
 

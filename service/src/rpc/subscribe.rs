@@ -125,7 +125,7 @@ async fn open_session(
     let converted = context.convert(call.client(), request.regions, work, each).await?;
     let requests = converted.into_iter().collect::<Result<Vec<_>, _>>()?;
     let retention_ms = millis("retention", request.retention.as_ref())?;
-    let owner = SessionOwner::new(call.client(), call.account());
+    let owner = SessionOwner::new(call)?;
     let session = fleet.open_session(owner, retention_ms.map(i64::unsigned_abs))?;
     let session = session.ok_or_else(|| fleet.gone())?;
     // From here on, dropping `reader` closes the session if the stream never begins.
@@ -134,6 +134,7 @@ async fn open_session(
     if !requests.is_empty() {
         let changed = fleet.change_regions(call.client(), reader.session(), requests)?;
         if let Some((index, error)) = first_failure(changed.failures) {
+            call.record_quota(&error);
             return Err(error.under(&format!("regions[{index}]")));
         }
         epoch = fleet.changed_epoch(changed.pending).await?;

@@ -308,7 +308,7 @@ impl Session {
                 state.outbox = Outbox::default();
             }
             (state.awaiting, state.deferred) = Default::default();
-            state.owner.remove_all_regions();
+            state.owner.end();
             Some(state.regions.drain().map(|(_, region)| region).collect())
         })
     }

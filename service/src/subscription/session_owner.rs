@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::access::{Account, Counted, CountedQuota};
+use crate::access::{Account, Call, Counted, CountedQuota};
 use crate::error::ServiceError;
 use crate::shares::Requester;
 
@@ -14,12 +14,22 @@ pub(crate) struct SessionOwner {
     pub(super) client: Requester,
     /// The account of the token; `None` where there are no tokens.
     account: Option<Arc<Account>>,
-    regions: Option<Counted>,
+    /// What counts against the quota: the regions of the session, but at least one.
+    counted: Option<Counted>,
+    /// Number of regions.
+    regions: usize,
 }
 
 impl SessionOwner {
-    pub(crate) fn new(client: Requester, account: Option<&Arc<Account>>) -> Self {
-        Self { client, account: account.cloned(), regions: None }
+    /// The owner of a new session without regions, opened by a call.
+    ///
+    /// # Errors
+    /// [`ServiceError::Quota`]: a session counts as one region while it has none, because it takes
+    /// memory until its retention ends.
+    pub(crate) fn new(call: &Call) -> Result<Self, ServiceError> {
+        let counted = call.hold(CountedQuota::Regions, 1)?;
+        let account = call.account().cloned();
+        Ok(Self { client: call.client(), account, counted, regions: 0 })
     }
 
     /// Whether the session belongs to `account`.
@@ -32,24 +42,27 @@ impl SessionOwner {
     /// # Errors
     /// [`ServiceError::Quota`].
     pub(super) fn add_region(&mut self) -> Result<(), ServiceError> {
-        let Some(account) = &self.account else { return Ok(()) };
-        let counted = account.hold(CountedQuota::Regions, 1)?;
-        match &mut self.regions {
-            Some(regions) => regions.merge(counted),
-            None => self.regions = Some(counted),
+        if self.regions > 0
+            && let (Some(account), Some(counted)) = (&self.account, &mut self.counted)
+        {
+            counted.merge(account.hold(CountedQuota::Regions, 1)?);
         }
+        self.regions += 1;
         Ok(())
     }
 
     /// Removes a region from the account's count.
     pub(super) fn remove_region(&mut self) {
-        if let Some(regions) = &mut self.regions {
-            regions.release(1);
+        self.regions = self.regions.saturating_sub(1);
+        if self.regions > 0
+            && let Some(counted) = &mut self.counted
+        {
+            counted.release(1);
         }
     }
 
-    /// Removes all regions of the session from the account's count.
-    pub(super) fn remove_all_regions(&mut self) {
-        self.regions = None;
+    /// Removes the session, which has ended, from the account's count.
+    pub(super) fn end(&mut self) {
+        (self.counted, self.regions) = (None, 0);
     }
 }

@@ -123,6 +123,64 @@ async fn streams_and_connections_are_counted_while_they_are_open() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_find_or_change_nothing_count_too() {
+    let (server, _tokens) = limited("rows_per_second = 50\nqueries_per_second = 20").await;
+    let (root, client) = (client(&server, "root").await, client(&server, "limited").await);
+    let kind = v1::FleetKind::Named.into();
+    let named = v1::CreateFleetRequest { name: "named".into(), kind, ..Default::default() };
+    root.create_fleet(named).await.unwrap();
+    let mut queries = client.query_service();
+    let resolve = v1::ResolveRequest { fleet: "named".into(), names: vec!["a".into()] };
+    let ask = v1::NamesRequest { fleet: "named".into(), objects: vec![1] };
+    let refused = loop {
+        let resolved = queries.resolve(resolve.clone()).await.map(drop);
+        let Err(status) = resolved.and(queries.names(ask.clone()).await.map(drop)) else {
+            continue;
+        };
+        break Err::<(), _>(Error::from(status));
+    };
+    over(refused, "queries_per_second");
+    let unknown = v1::RemoveRequest {
+        fleet: "named".into(),
+        names: (0..200).map(|name| format!("none-{name}")).collect(),
+        ..Default::default()
+    };
+    let mut positions = client.position_service();
+    positions.remove(unknown.clone()).await.unwrap();
+    over(positions.remove(unknown).await.map_err(Error::from), "rows_per_second");
+    let refused = loop {
+        if let Err(error) = client.report_once(once(0)).await {
+            break Err::<(), _>(error);
+        }
+    };
+    over(refused, "rows_per_second");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_without_regions_count_as_one_each() {
+    let (server, _tokens) = limited("regions = 2").await;
+    let client = client(&server, "limited").await;
+    let mut service = client.subscription_service();
+    let open = v1::SubscribeRequest::default();
+    let mut first = service.subscribe(open.clone()).await.unwrap().into_inner();
+    let opened = within(first.message()).await.unwrap().unwrap();
+    let Some(v1::subscribe_response::Kind::Opened(opened)) = opened.kind else { panic!() };
+    // The stream ends, the session stays.
+    drop(first);
+    let _second = service.subscribe(open.clone()).await.unwrap();
+    over(service.subscribe(open.clone()).await.map_err(Error::from), "regions");
+    let modify = v1::ModifyRequest { session: opened.session, ..Default::default() };
+    let add = |id| v1::ModifyRequest { add: vec![region(id)], ..modify.clone() };
+    assert!(service.modify(add(1)).await.unwrap().into_inner().errors.is_empty());
+    assert_eq!(service.modify(add(2)).await.unwrap().into_inner().errors.len(), 1);
+    let remove = v1::ModifyRequest { remove: vec![1], ..modify.clone() };
+    assert!(service.modify(remove).await.unwrap().into_inner().errors.is_empty());
+    over(service.subscribe(open.clone()).await.map_err(Error::from), "regions");
+    service.modify(v1::ModifyRequest { close: true, ..modify }).await.unwrap();
+    service.subscribe(open).await.unwrap();
+}
+
 fn region(region_id: u64) -> v1::RegionSubscription {
     let region = Some(rectangle(0.0, 0.0, 1.0, 1.0));
     v1::RegionSubscription { region_id, region, ..Default::default() }

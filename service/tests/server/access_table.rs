@@ -1,14 +1,15 @@
 //! The table of rights has each method of each service, and no other.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use prost::Message as _;
-use prost_types::FileDescriptorSet;
+use prost_types::{FileDescriptorSet, MethodDescriptorProto};
 use shoal_service::access::{METHODS, Needs, method_right};
 use shoal_service::right::Right;
 
-/// Paths of all methods of all services that a server offers.
-pub(crate) fn offered() -> BTreeSet<String> {
+/// Paths of all methods of all services that a server offers, and whether requests and answers of
+/// each are streams.
+fn offered() -> BTreeMap<String, (bool, bool)> {
     let sets = [
         shoal_proto::DESCRIPTORS,
         tonic_health::pb::FILE_DESCRIPTOR_SET,
@@ -21,8 +22,11 @@ pub(crate) fn offered() -> BTreeSet<String> {
             let package = file.package().to_owned();
             file.service.into_iter().flat_map(move |service| {
                 let service_name = format!("/{package}.{}/", service.name());
-                let names = service.method.into_iter().map(|method| method.name().to_owned());
-                names.map(move |name| format!("{service_name}{name}")).collect::<Vec<_>>()
+                let path = move |method: &MethodDescriptorProto| {
+                    let streams = (method.client_streaming(), method.server_streaming());
+                    (format!("{service_name}{}", method.name()), streams)
+                };
+                service.method.iter().map(path).collect::<Vec<_>>()
             })
         })
         .collect()
@@ -30,13 +34,13 @@ pub(crate) fn offered() -> BTreeSet<String> {
 
 #[test]
 fn each_method_has_a_row_and_each_row_a_method() {
-    let rows: BTreeSet<String> = METHODS.iter().map(|row| row.path.to_owned()).collect();
+    let rows: BTreeMap<_, _> =
+        METHODS.iter().map(|row| (row.path.to_owned(), (row.waits, row.has_stream))).collect();
     assert_eq!(rows.len(), METHODS.len(), "a path occurs twice");
     let offered = offered();
-    let missing: Vec<_> = offered.difference(&rows).collect();
+    let missing: Vec<_> = offered.iter().filter(|(path, _)| !rows.contains_key(*path)).collect();
     assert!(missing.is_empty(), "methods without a row in access/rights_table.rs: {missing:#?}");
-    let surplus: Vec<_> = rows.difference(&offered).collect();
-    assert!(surplus.is_empty(), "rows without a method: {surplus:#?}");
+    assert_eq!(rows, offered, "rows without a method, or with another kind of answer");
 }
 
 #[test]

@@ -4,7 +4,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails on a missing value")]
 
+mod access_audit;
 mod access_calls;
+mod access_ends;
 mod access_follower;
 mod access_quotas;
 mod access_table;

@@ -32,13 +32,12 @@ pub(crate) async fn call(
 ) -> http::Response<Body> {
     let uri = format!("http://{}{path}", server.address);
     let secret = replication_secret();
-    let mut request = http::Request::post(uri)
-        .header("content-type", "application/grpc")
-        .header("shoal-replication-secret", secret.expose());
-    for (name, value) in headers {
-        request = request.header(*name, *value);
+    let mut request = http::Request::post(uri).body(Body::new(body.into())).unwrap();
+    let usual =
+        [("content-type", "application/grpc"), ("shoal-replication-secret", secret.expose())];
+    for (name, value) in usual.iter().chain(headers) {
+        request.headers_mut().insert(*name, value.parse().unwrap());
     }
-    let request = request.body(Body::new(body.into())).unwrap();
     let mut channel: Channel = server.channel().await;
     let response = within(channel.ready().await.unwrap().call(request)).await.unwrap();
     assert_eq!(response.status(), 200);
