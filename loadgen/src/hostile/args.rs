@@ -84,6 +84,15 @@ pub enum Attack {
     /// 100 connections to the monitoring address, each with a request whose header arrives a byte a
     /// second. Needs --monitoring.
     Monitoring,
+    /// Connects, over TLS if the target has it, and disconnects, 64 at a time.
+    Handshakes,
+    /// 2,100 connections that send the first bytes of a TLS greeting and nothing more.
+    HalfHandshakes,
+    /// Calls with tokens that are not listed, 128 at a time on 8 connections.
+    WrongTokens,
+    /// The same with tokens whose signatures (EdDSA) are wrong. A server with one key in its
+    /// --jwt-keys verifies each of them.
+    ForgedTokens,
     /// 8 connections that ask for all past fixes of the world, and for their density, again and
     /// again. Only if it is named: the server needs --data and --history.
     Past,
@@ -122,6 +131,9 @@ pub struct HostileArgs {
     /// and 20 range queries a second.
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     pub client: Option<String>,
+    /// File with the token of the attacker, if it is not that of the well-behaved client.
+    #[arg(long, value_name = "FILE")]
+    pub attacker_token_file: Option<PathBuf>,
     /// wide-regions: regions of the session.
     #[arg(long, default_value_t = 65_536)]
     pub regions: u32,

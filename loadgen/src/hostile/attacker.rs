@@ -67,6 +67,9 @@ impl Attacker {
             command.args(["--monitoring", &monitoring.to_string()]);
         }
         command.envs(environment());
+        if let Some(file) = &args.attacker_token_file {
+            command.env("SHOAL_TOKEN_FILE", file);
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process(command.spawn().map_err(failed)?);
         let output = process.0.stdout.take();

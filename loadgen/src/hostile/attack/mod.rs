@@ -11,6 +11,7 @@ pub mod queries;
 pub mod raw_call;
 pub mod reports;
 pub mod sessions;
+pub mod strangers;
 pub mod target;
 pub mod unread;
 

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::time::{Duration, Instant, timeout};
 
 use super::target::Target;
-use super::{connections, messages, overload, queries, reports, sessions, unread};
+use super::{connections, messages, overload, queries, reports, sessions, strangers, unread};
 use crate::error::LoadError;
 use crate::hostile::args::{Attack, AttackArgs};
 use crate::hostile::attacker::{AttackReport, READY};
@@ -105,6 +105,10 @@ fn prepare(args: &AttackArgs, target: &Arc<Target>) -> Result<Prepared, LoadErro
             Some(address) => Box::pin(connections::monitoring(target, address)),
             None => return Err(LoadError::Usage("the attack needs --monitoring".to_owned())),
         },
+        Attack::Handshakes => Box::pin(strangers::handshakes(target)),
+        Attack::HalfHandshakes => Box::pin(strangers::half_handshakes(target)),
+        Attack::WrongTokens => Box::pin(strangers::wrong_tokens(target)),
+        Attack::ForgedTokens => Box::pin(strangers::forged_tokens(target)),
         Attack::Past => {
             let (passed, density) = messages::past_of_the_world(fleet, now_ms());
             let calls = vec![(queries::PASSED_PATH, passed), (queries::DENSITY_PATH, density)];

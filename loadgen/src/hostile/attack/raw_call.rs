@@ -140,12 +140,36 @@ async fn call(
 /// # Errors
 /// The connection broke, or the server refused the call.
 pub async fn open(client: &Client, path: &'static str, body: Body) -> Result<Body, Status> {
+    send(client, Request::new(body), path).await
+}
+
+/// As [`open`], with a token in place of that of the client, which must have none.
+///
+/// # Errors
+/// As [`open`].
+pub async fn call_with_token(
+    client: &Client,
+    path: &'static str,
+    body: Body,
+    token: &str,
+) -> Result<Body, Status> {
+    let mut request = Request::new(body);
+    let token = HeaderValue::try_from(format!("Bearer {token}"));
+    let token = token.map_err(|error| Status::internal(error.to_string()))?;
+    request.headers_mut().insert(header::AUTHORIZATION, token);
+    send(client, request, path).await
+}
+
+async fn send(
+    client: &Client,
+    mut request: Request<Body>,
+    path: &'static str,
+) -> Result<Body, Status> {
     let broken = |error: tonic::transport::Error| Status::from_error(error.into());
     let mut channel = client.channel();
     poll_fn(|context| GrpcService::<Body>::poll_ready(&mut channel, context))
         .await
         .map_err(broken)?;
-    let mut request = Request::new(body);
     *request.method_mut() = tonic::codegen::http::Method::POST;
     *request.uri_mut() = tonic::codegen::http::Uri::from_static(path);
     let content = HeaderValue::from_static("application/grpc");
