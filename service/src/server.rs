@@ -386,7 +386,7 @@ impl Guards {
 
     /// Spawns tasks that reload the files when they change.
     fn watch_files(&self, tasks: &mut JoinSet<()>) {
-        tasks.spawn(self.access.clone().watch_files());
+        tasks.spawn(self.access.clone().watch());
         if let Some(certificates) = self.certificates.clone() {
             tasks.spawn(certificates.watch_files());
         }

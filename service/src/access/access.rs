@@ -5,13 +5,13 @@
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 use lru::LruCache;
 use shoal_client::Secret;
-use tokio::sync::watch;
 
 use super::account::Accounts;
 use super::audit::{Audit, AuditRecord};
@@ -20,6 +20,7 @@ use super::call::Call;
 use super::caller::{Caller, Proof};
 use super::digest::{SecretDigest, draw_secret};
 use super::jwt_keys::{JwtKeys, Signed};
+use super::open_calls::{OpenCall, OpenCalls};
 use super::peer::Peer;
 use super::quota_meter::MeteredQuota;
 use super::rights_table::method_right;
@@ -28,7 +29,7 @@ use crate::error::ServiceError;
 use crate::error::TokenProblem;
 use crate::error::bounded;
 use crate::file_watch::{keep_read, read_bounded};
-use crate::limits::{ACCESS_FILE_BYTES_MAX, EXPIRY_CHECK_MS, JWT_CACHE_MAX, RELOAD_MS};
+use crate::limits::{ACCESS_FILE_BYTES_MAX, JWT_CACHE_MAX, RELOAD_MS};
 
 /// The files that say who may do what. Without any, everyone may do everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,7 +64,10 @@ pub struct Access(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     options: AccessOptions,
-    tables: watch::Sender<Arc<Tables>>,
+    tables: RwLock<Arc<Tables>>,
+    open_calls: OpenCalls,
+    /// Set after the tables have changed, until their calls are checked again.
+    is_reloaded: AtomicBool,
     accounts: Accounts,
     /// Cache of callers whose signed tokens the current tables have verified.
     verified: Mutex<LruCache<u64, (SecretDigest, Arc<Caller>)>>,
@@ -90,7 +94,9 @@ impl Access {
         Ok(Self(Arc::new(Shared {
             audit,
             options,
-            tables: watch::Sender::new(Arc::new(tables)),
+            tables: RwLock::new(Arc::new(tables)),
+            open_calls: OpenCalls::default(),
+            is_reloaded: AtomicBool::new(false),
             accounts,
             verified: Mutex::new(LruCache::new(cache)),
             anonymous: Caller::unlimited(Proof::Anonymous),
@@ -197,7 +203,7 @@ impl Access {
         if digest == *process_digest {
             return Ok(process.clone());
         }
-        let tables = self.0.tables.borrow().clone();
+        let tables = self.tables();
         let caller = match (tables.tokens.find(&digest), &tables.keys) {
             (Some(caller), _) => caller.clone(),
             (None, Some(keys)) if token.contains('.') => self.verified(keys, token, digest)?,
@@ -234,34 +240,28 @@ impl Access {
         Ok(caller)
     }
 
-    /// Whether the token of a caller can expire or be withdrawn.
-    pub(super) fn may_end(caller: &Caller) -> bool {
-        matches!(caller.proof, Proof::Secret(_) | Proof::Signed(_))
+    /// Adds an admitted call to the calls in progress; `None` if its token can neither expire nor be
+    /// withdrawn.
+    pub(super) fn open_call(&self, call: &Call) -> Option<OpenCall> {
+        let may_end = matches!(call.caller.proof, Proof::Secret(_) | Proof::Signed(_));
+        may_end.then(|| self.0.open_calls.open(call.clone()))
     }
 
-    /// Waits until a caller's token expires or the files no longer accept it; returns the reason.
-    pub(super) async fn ended(self, caller: Arc<Caller>) -> TokenProblem {
-        let mut tables = self.0.tables.subscribe();
-        loop {
-            if !tables.borrow_and_update().clone().hold(&caller) {
-                return TokenProblem::Withdrawn;
-            }
-            let now = SystemTime::now();
-            if let Err(problem) = caller.check_time(now) {
-                return problem;
-            }
-            let left = caller.expires.map(|end| end.duration_since(now).unwrap_or_default());
-            // Checked at intervals, because the system clock may be set.
-            let check = Duration::from_millis(EXPIRY_CHECK_MS);
-            let expired = tokio::time::sleep(left.map_or(check, |left| left.min(check)));
-            tokio::select! {
-                // An error means that the server has ended.
-                changed = tables.changed() => if changed.is_err() {
-                    return TokenProblem::Withdrawn;
-                },
-                () = expired => {}
-            }
-        }
+    /// Ends the calls whose tokens are not valid at this time.
+    fn end_expired(&self) {
+        let now = SystemTime::now();
+        self.0.open_calls.end(|call| call.caller.check_time(now).err());
+    }
+
+    /// Ends the calls whose tokens the current files no longer accept.
+    fn end_withdrawn(&self) {
+        let tables = self.tables();
+        let is_withdrawn = |call: &Call| !tables.hold(&call.caller);
+        self.0.open_calls.end(|call| is_withdrawn(call).then_some(TokenProblem::Withdrawn));
+    }
+
+    fn tables(&self) -> Arc<Tables> {
+        self.0.tables.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Reads the files again. A file that is wrong changes nothing, and the other one is used.
@@ -269,22 +269,37 @@ impl Access {
     /// # Errors
     /// [`ServiceError::AccessFile`].
     pub fn reload(&self) -> Result<(), ServiceError> {
-        let current = self.0.tables.borrow().clone();
-        let (tables, problem) = current.read(&self.0.options, &self.0.accounts);
-        self.0.tables.send_replace(Arc::new(tables));
+        let (tables, problem) = self.tables().read(&self.0.options, &self.0.accounts);
+        *self.0.tables.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tables);
         self.0.verified.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.end_withdrawn();
+        self.0.is_reloaded.store(true, Ordering::Release);
         problem.map_or(Ok(()), Err)
     }
 
-    /// Reads the files again whenever they change; runs until the future is dropped.
-    pub async fn watch_files(self) {
+    /// Reads the files again whenever they change, and ends the calls of tokens that are not valid
+    /// any more; runs until the future is dropped.
+    pub async fn watch(self) {
         let AccessOptions { tokens, jwt_keys, .. } = self.0.options.clone();
         let files: Vec<PathBuf> = [tokens, jwt_keys].into_iter().flatten().collect();
         if files.is_empty() {
             return;
         }
         let interval = Duration::from_millis(RELOAD_MS);
-        keep_read(files, interval, "the files of tokens and keys", move || self.reload()).await;
+        let access = self.clone();
+        let expiring = async {
+            loop {
+                tokio::time::sleep(interval).await;
+                access.end_expired();
+                // Calls that were admitted by the former tables may have begun after the first end.
+                if access.0.is_reloaded.swap(false, Ordering::AcqRel) {
+                    access.end_withdrawn();
+                }
+            }
+        };
+        let read = move || self.reload();
+        let reading = keep_read(files, interval, "the files of tokens and keys", read);
+        tokio::join!(expiring, reading);
     }
 }
 

@@ -52,19 +52,6 @@ impl Call {
         Requester::new(self.account().map(|account| account.id()), self.peer)
     }
 
-    /// Waits until the token of the call expires or is withdrawn; returns the reason. Never
-    /// completes if the token cannot end. The layer ends answers only: a handler that reads
-    /// requests independently of its answer must wait for this as well.
-    pub(crate) fn ended(&self) -> impl Future<Output = ServiceError> + Send + use<> {
-        let (access, caller) = (self.access.clone(), self.caller.clone());
-        async move {
-            if !Access::may_end(&caller) {
-                std::future::pending::<()>().await;
-            }
-            ServiceError::Unauthenticated(access.ended(caller).await)
-        }
-    }
-
     /// The account of the caller, if its token has one.
     pub(crate) fn account(&self) -> Option<&Arc<Account>> {
         self.caller.account()

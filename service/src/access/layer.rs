@@ -4,8 +4,8 @@
 //! It answers refused calls itself. It adds a [`Call`] to every admitted request, removes the token
 //! from its headers, and ends the answer when the token expires or is withdrawn.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use http::header::AUTHORIZATION;
@@ -14,9 +14,9 @@ use tonic::body::Body;
 use tower::{Layer, Service};
 
 use super::access::Access;
-use super::call::Call;
-use super::limited_body::{Ended, LimitedBody};
+use super::limited_body::LimitedBody;
 use super::peer::Peer;
+use crate::error::ServiceError;
 
 /// See the file's head.
 #[derive(Clone, Debug)]
@@ -68,32 +68,27 @@ where
             Err(error) => return Box::pin(std::future::ready(Ok(Status::from(error).into_http()))),
         };
         request.headers_mut().remove(AUTHORIZATION);
-        let ended = ended(&call);
-        let (account, has_stream) = (call.account().cloned(), call.method.has_stream);
+        let account = call.account().cloned();
+        let open = self.access.open_call(&call);
         request.extensions_mut().insert(call);
         let response = self.inner.call(request);
-        let Some(mut ended) = ended else { return Box::pin(response) };
+        let Some(open) = open else { return Box::pin(response) };
         Box::pin(async move {
-            tokio::select! {
-                biased;
-                reason = &mut ended => Ok(Status::from(reason).into_http()),
-                response = response => {
-                    let ended = has_stream.then_some(ended);
-                    Ok(response?.map(|body| Body::new(LimitedBody::new(body, ended, account))))
+            let mut response = pin!(response);
+            let answered = poll_fn(|context| match open.poll_end(context) {
+                Poll::Ready(reason) => Poll::Ready(Err(reason)),
+                Poll::Pending => response.as_mut().poll(context).map(Ok),
+            });
+            match answered.await {
+                Ok(response) => {
+                    Ok(response?.map(|body| Body::new(LimitedBody::new(body, open, account))))
+                }
+                Err(reason) => {
+                    // The reason is taken once: this future is complete then.
+                    let reason = reason.unwrap_or(ServiceError::ShuttingDown);
+                    Ok(Status::from(reason).into_http())
                 }
             }
         })
     }
-}
-
-/// A future that completes when the call's token ends, and then records that in the audit log;
-/// `None` if the token cannot end.
-fn ended(call: &Call) -> Option<Ended> {
-    let call = call.clone();
-    Access::may_end(&call.caller).then(|| -> Ended {
-        Box::pin(async move {
-            let reason = call.ended().await;
-            call.refused(None, reason)
-        })
-    })
 }

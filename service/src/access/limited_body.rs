@@ -1,77 +1,44 @@
-//! The answer to a call with a token. It is sent as fast as the quota of answer bytes allows, and a
-//! stream ends when the token does.
-//!
-//! A task waits for the end of the token and then drops the answer of the handler: HTTP/2 does not
-//! poll an answer while the client takes no data.
+//! The answer to a call with a token: it ends when the token does, and is sent as fast as the quota
+//! of answer bytes allows.
 
 use std::future::Future;
-use std::mem;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use tokio::task::AbortHandle;
 use tonic::Status;
 use tonic::body::Body;
 
 use super::account::Account;
+use super::open_calls::OpenCall;
 use super::quota_meter::MeteredQuota;
 use crate::error::ServiceError;
 
-/// Completes with the reason when the token ends.
-pub(super) type Ended = Pin<Box<dyn Future<Output = ServiceError> + Send>>;
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// The answer of the handler.
-enum Answer {
-    /// In progress; `reader` is the task that reads it.
-    Open { body: Body, reader: Option<Waker> },
-    /// The token has ended; the client has not been told why.
-    Ended(ServiceError),
-    /// The client has been told.
-    Cut,
-}
 
 /// See the file's head.
 pub(super) struct LimitedBody {
-    answer: Arc<Mutex<Answer>>,
-    watch: Option<AbortHandle>,
+    open: OpenCall,
     account: Option<Arc<Account>>,
     wait: Option<Wait>,
 }
 
-impl Drop for LimitedBody {
-    fn drop(&mut self) {
-        if let Some(watch) = &self.watch {
-            watch.abort();
-        }
-    }
-}
-
-fn lock(answer: &Mutex<Answer>) -> MutexGuard<'_, Answer> {
-    answer.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Ends an answer when the token ends.
-async fn watch(ended: Ended, answer: Arc<Mutex<Answer>>) {
-    let reason = ended.await;
-    let before = mem::replace(&mut *lock(&answer), Answer::Ended(reason));
-    if let Answer::Open { body, reader } = before {
-        // Dropping the body also ends the work that produces it.
-        drop(body);
-        reader.into_iter().for_each(Waker::wake);
-    }
+/// The last frame of an answer that ended for a reason.
+fn last(reason: ServiceError) -> Frame<Bytes> {
+    let mut trailers = HeaderMap::new();
+    // This fails only for bytes that a header may not contain, and tonic encodes these.
+    let _ = Status::from(reason).add_header(&mut trailers);
+    Frame::trailers(trailers)
 }
 
 impl LimitedBody {
-    /// The answer `body`; `ended` is given if it is a stream of a token that can end.
-    pub(super) fn new(body: Body, ended: Option<Ended>, account: Option<Arc<Account>>) -> Self {
-        let answer = Arc::new(Mutex::new(Answer::Open { body, reader: None }));
-        let watch = ended.map(|ended| tokio::spawn(watch(ended, answer.clone())).abort_handle());
-        Self { answer, watch, account, wait: None }
+    /// The answer `body` of a call.
+    pub(super) fn new(body: Body, open: OpenCall, account: Option<Arc<Account>>) -> Self {
+        open.answer(body);
+        Self { open, account, wait: None }
     }
 
     /// Waits while earlier frames have used up the quota.
@@ -94,21 +61,6 @@ impl LimitedBody {
     }
 }
 
-impl Answer {
-    /// The last frame, if the token has ended; otherwise the task of `context` is woken at its end.
-    fn poll_end(&mut self, context: &Context<'_>) -> Poll<Option<Frame<Bytes>>> {
-        if let Self::Open { reader, .. } = self {
-            reader.get_or_insert_with(|| context.waker().clone()).clone_from(context.waker());
-            return Poll::Pending;
-        }
-        let Self::Ended(reason) = mem::replace(self, Self::Cut) else { return Poll::Ready(None) };
-        let mut trailers = HeaderMap::new();
-        // This fails only for bytes that a header may not contain, and tonic encodes these.
-        let _ = Status::from(reason).add_header(&mut trailers);
-        Poll::Ready(Some(Frame::trailers(trailers)))
-    }
-}
-
 impl HttpBody for LimitedBody {
     type Data = Bytes;
     type Error = Status;
@@ -118,14 +70,16 @@ impl HttpBody for LimitedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
-        if let Poll::Ready(last) = lock(&this.answer).poll_end(context) {
-            return Poll::Ready(last.map(Ok));
+        if let Poll::Ready(reason) = this.open.poll_end(context) {
+            return Poll::Ready(reason.map(|reason| Ok(last(reason))));
         }
         ready!(this.poll_wait(context));
-        let frame = match &mut *lock(&this.answer) {
-            Answer::Open { body, .. } => ready!(Pin::new(body).poll_frame(context)),
-            ended => return ended.poll_end(context).map(|last| last.map(Ok)),
+        let frame = this.open.with_answer(|body| Pin::new(body).poll_frame(context));
+        let Some(frame) = frame else {
+            // The token has ended since the beginning of this poll.
+            return this.open.poll_end(context).map(|reason| reason.map(|it| Ok(last(it))));
         };
+        let frame = ready!(frame);
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
@@ -135,11 +89,7 @@ impl HttpBody for LimitedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &*lock(&self.answer) {
-            Answer::Open { body, .. } => body.is_end_stream(),
-            Answer::Ended(_) => false,
-            Answer::Cut => true,
-        }
+        self.open.is_read()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -153,6 +103,8 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::access::open_calls::OpenCalls;
+    use crate::access::{Access, Peer};
     use crate::error::TokenProblem;
 
     /// A body that never has a frame, and tells when it is dropped.
@@ -170,42 +122,39 @@ mod tests {
         }
     }
 
-    fn limited() -> (LimitedBody, oneshot::Sender<TokenProblem>, oneshot::Receiver<()>) {
-        let (end, ended) = oneshot::channel();
+    /// The answer of a call, and what tells when it is dropped.
+    fn limited(calls: &OpenCalls) -> (LimitedBody, oneshot::Receiver<()>) {
         let (dropped, is_dropped) = oneshot::channel();
-        let ended = async move { ServiceError::Unauthenticated(ended.await.unwrap()) };
-        let body = Body::new(Silent(dropped));
-        (LimitedBody::new(body, Some(Box::pin(ended)), None), end, is_dropped)
+        let access = Access::open_to_all().unwrap();
+        let path = "/shoal.v1.FleetService/ListFleets";
+        let call = access.admit(path, &HeaderMap::new(), &Peer::default()).unwrap();
+        (LimitedBody::new(Body::new(Silent(dropped)), calls.open(call), None), is_dropped)
     }
 
     #[tokio::test]
     async fn an_answer_that_nobody_reads_is_dropped_at_the_end_of_the_token() {
-        let (mut body, end, is_dropped) = limited();
-        end.send(TokenProblem::Withdrawn).unwrap();
+        let calls = OpenCalls::default();
+        let (mut body, mut is_dropped) = limited(&calls);
+        calls.end(|_| None);
+        assert!(is_dropped.try_recv().is_err_and(|error| error.to_string().contains("empty")));
+        calls.end(|_| Some(TokenProblem::Withdrawn));
         assert!(is_dropped.await.is_err(), "without a poll of the body");
+        calls.end(|_| Some(TokenProblem::Expired));
         assert!(!body.is_end_stream());
         let last = body.frame().await.unwrap().unwrap().into_trailers().unwrap();
         assert_eq!(last["grpc-status"], "16");
+        assert!(last["grpc-message"].to_str().unwrap().contains("withdrawn"));
         assert!(body.frame().await.is_none() && body.is_end_stream());
     }
 
     #[tokio::test]
     async fn a_waiting_reader_gets_the_reason() {
-        let (mut body, end, is_dropped) = limited();
+        let calls = OpenCalls::default();
+        let (mut body, is_dropped) = limited(&calls);
         let reading = tokio::spawn(async move { body.frame().await.unwrap().unwrap() });
         tokio::task::yield_now().await;
-        end.send(TokenProblem::Expired).unwrap();
+        calls.end(|_| Some(TokenProblem::Expired));
         assert!(reading.await.unwrap().is_trailers());
         assert!(is_dropped.await.is_err());
-    }
-
-    #[tokio::test]
-    async fn nothing_waits_for_the_token_of_an_answer_that_was_dropped() {
-        let (body, end, is_dropped) = limited();
-        drop(body);
-        assert!(is_dropped.await.is_err());
-        while !end.is_closed() {
-            tokio::task::yield_now().await;
-        }
     }
 }

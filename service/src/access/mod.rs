@@ -14,6 +14,7 @@ mod jwt_crypto;
 mod jwt_keys;
 mod layer;
 mod limited_body;
+mod open_calls;
 mod peer;
 mod quota_meter;
 mod refusal_limit;

@@ -50,9 +50,8 @@ pub struct MethodRight {
     pub path: &'static str,
     /// What it needs.
     pub needs: Needs,
-    /// Whether the answer is a stream, which ends when the token does.
-    pub has_stream: bool,
-    /// Whether messages of the request wait for the quotas of rows and queries; other calls fail.
+    /// Whether the request is a stream, whose messages wait for the quotas of rows and queries;
+    /// other calls fail.
     pub waits: bool,
     /// Whether allowed calls are recorded in the audit log; refused ones always are.
     pub is_audited: bool,
@@ -60,17 +59,12 @@ pub struct MethodRight {
 
 const fn row(path: &'static str, needs: Needs) -> MethodRight {
     let is_audited = matches!(needs, Needs::Fleet(Right::Admin) | Needs::Server(_));
-    MethodRight { path, needs, has_stream: false, waits: false, is_audited }
+    MethodRight { path, needs, waits: false, is_audited }
 }
 
-/// A row of a method that answers with a stream.
+/// A row of a method whose request is a stream.
 const fn stream(path: &'static str, needs: Needs) -> MethodRight {
-    MethodRight { has_stream: true, ..row(path, needs) }
-}
-
-/// A row of a method with a stream of requests and a stream of answers.
-const fn dialogue(path: &'static str, needs: Needs) -> MethodRight {
-    MethodRight { waits: true, ..stream(path, needs) }
+    MethodRight { waits: true, ..row(path, needs) }
 }
 
 /// A row of a method that followers call several times per second.
@@ -89,35 +83,35 @@ pub const METHODS: [MethodRight; 35] = {
         row("/shoal.v1.FleetService/RenameFleet", Fleet(Admin)),
         row("/shoal.v1.FleetService/ClearFleet", Fleet(Admin)),
         row("/shoal.v1.FleetService/DeleteFleet", Fleet(Admin)),
-        dialogue("/shoal.v1.PositionService/Report", Fleet(Report)),
+        stream("/shoal.v1.PositionService/Report", Fleet(Report)),
         row("/shoal.v1.PositionService/ReportOnce", Fleet(Report)),
         row("/shoal.v1.PositionService/Remove", Fleet(Report)),
-        stream("/shoal.v1.QueryService/Get", Fleet(Query)),
-        stream("/shoal.v1.QueryService/Range", Fleet(Query)),
-        stream("/shoal.v1.QueryService/Nearest", Fleet(Query)),
+        row("/shoal.v1.QueryService/Get", Fleet(Query)),
+        row("/shoal.v1.QueryService/Range", Fleet(Query)),
+        row("/shoal.v1.QueryService/Nearest", Fleet(Query)),
         row("/shoal.v1.QueryService/CountRegions", Fleet(Query)),
-        dialogue("/shoal.v1.QueryService/Batch", Fleet(Query)),
+        stream("/shoal.v1.QueryService/Batch", Fleet(Query)),
         row("/shoal.v1.QueryService/Resolve", Fleet(Query)),
         row("/shoal.v1.QueryService/Names", Fleet(Query)),
         row("/shoal.v1.QueryService/ListNames", Fleet(Query)),
-        stream("/shoal.v1.SubscriptionService/Subscribe", Fleet(Subscribe)),
+        row("/shoal.v1.SubscriptionService/Subscribe", Fleet(Subscribe)),
         row("/shoal.v1.SubscriptionService/Modify", Fleet(Subscribe)),
-        stream("/shoal.v1.HistoryService/Trajectory", Fleet(History)),
-        stream("/shoal.v1.HistoryService/Passed", Fleet(History)),
-        stream("/shoal.v1.HistoryService/AsOf", Fleet(History)),
-        stream("/shoal.v1.HistoryService/Replay", Fleet(History)),
-        stream("/shoal.v1.HistoryService/Density", Fleet(History)),
+        row("/shoal.v1.HistoryService/Trajectory", Fleet(History)),
+        row("/shoal.v1.HistoryService/Passed", Fleet(History)),
+        row("/shoal.v1.HistoryService/AsOf", Fleet(History)),
+        row("/shoal.v1.HistoryService/Replay", Fleet(History)),
+        row("/shoal.v1.HistoryService/Density", Fleet(History)),
         row("/shoal.v1.HistoryService/Erase", Fleet(Admin)),
         polled("/shoal.v1.LogService/DescribeLogs", Server(Admin)),
-        stream("/shoal.v1.LogService/FetchCheckpoint", Server(Admin)),
-        dialogue("/shoal.v1.LogService/Follow", Server(Admin)),
+        row("/shoal.v1.LogService/FetchCheckpoint", Server(Admin)),
+        stream("/shoal.v1.LogService/Follow", Server(Admin)),
         row("/shoal.v1.LogService/Promote", Server(Admin)),
         row("/shoal.v1.LogService/Fence", Server(Admin)),
         row("/shoal.v1.LogService/Unfence", Server(Admin)),
         row("/grpc.health.v1.Health/Check", Token),
-        stream("/grpc.health.v1.Health/Watch", Token),
-        dialogue("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Token),
-        dialogue("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Token),
+        row("/grpc.health.v1.Health/Watch", Token),
+        stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Token),
+        stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Token),
     ]
 };
 

@@ -25,11 +25,10 @@ pub const JWT_LEEWAY_S: u64 = 5;
 pub const JWT_CACHE_MAX: usize = 4096;
 /// Tokens of one connection whose quotas count it.
 pub const CONNECTION_TOKENS_MAX: usize = 64;
-/// Interval between checks of the files of tokens, keys and certificates. The streams of a
-/// withdrawn token end within a second.
+/// Interval between checks of the files of tokens, keys and certificates, and of the expiry of the
+/// tokens of calls in progress. The streams of a withdrawn token end within a second.
 pub const RELOAD_MS: u64 = 250;
-/// Longest time between two readings of the system clock by a call whose token may expire.
-pub const EXPIRY_CHECK_MS: u64 = 30_000;
+
 /// Interval at which an answer from the history checks whether its fleet was renamed.
 pub const RENAME_CHECK_MS: u64 = 250;
 /// Interval at which a call that waits for a quota checks whether the quota was raised.

@@ -5,8 +5,6 @@
 //! The stream ends with an error when a fleet that it reported to ends, when the token expires or
 //! is revoked, at its deadline, and at shutdown; accepted messages are acknowledged first.
 
-use std::pin::Pin;
-
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
@@ -32,7 +30,7 @@ pub(super) fn report(
     let call = Call::of(request.extensions())?;
     let open = context.open_stream(&call)?;
     let deadline = Deadline::of(request.metadata());
-    let token_ended: TokenEnded = Box::pin(call.ended());
+
     let intake = Intake::new(call, context.clone());
     let large = LargeMessage::of(request.extensions());
     let (log, context) = (AckLog::default(), context.clone());
@@ -40,7 +38,7 @@ pub(super) fn report(
     let task = tokio::spawn(async move {
         let (sender, receiver) = mpsc::channel(context.limits.stream_messages_max);
         let messages = (request.into_inner(), large);
-        let mut end = StreamEnd { context: &context, deadline, token_ended };
+        let mut end = StreamEnd { context: &context, deadline };
         let reading = read(&mut end, intake, messages, sender);
         let settling = settle(receiver, &acks);
         let end = match tokio::try_join!(reading, settling) {
@@ -53,14 +51,10 @@ pub(super) fn report(
     Ok(Response::new(log.stream(task)))
 }
 
-/// Completes when the token of the call is no longer valid.
-type TokenEnded = Pin<Box<dyn Future<Output = ServiceError> + Send>>;
-
 /// The events that end a stream while it waits for a message or for capacity.
 struct StreamEnd<'a> {
     context: &'a ServiceContext,
     deadline: Deadline,
-    token_ended: TokenEnded,
 }
 
 impl StreamEnd<'_> {
@@ -70,7 +64,7 @@ impl StreamEnd<'_> {
             biased;
             () = self.context.stopped() => ServiceError::ShuttingDown,
             () = self.deadline.passed() => ServiceError::Deadline,
-            error = &mut self.token_ended => error,
+
             error = intake.fleet_ended() => error,
         }
     }

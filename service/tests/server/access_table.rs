@@ -7,9 +7,9 @@ use prost_types::{FileDescriptorSet, MethodDescriptorProto};
 use shoal_service::access::{METHODS, Needs, method_right};
 use shoal_service::right::Right;
 
-/// Paths of all methods of all services that a server offers, and whether requests and answers of
-/// each are streams.
-fn offered() -> BTreeMap<String, (bool, bool)> {
+/// Paths of all methods of all services that a server offers, and whether the request of each is a
+/// stream.
+fn offered() -> BTreeMap<String, bool> {
     let sets = [
         shoal_proto::DESCRIPTORS,
         tonic_health::pb::FILE_DESCRIPTOR_SET,
@@ -23,8 +23,7 @@ fn offered() -> BTreeMap<String, (bool, bool)> {
             file.service.into_iter().flat_map(move |service| {
                 let service_name = format!("/{package}.{}/", service.name());
                 let path = move |method: &MethodDescriptorProto| {
-                    let streams = (method.client_streaming(), method.server_streaming());
-                    (format!("{service_name}{}", method.name()), streams)
+                    (format!("{service_name}{}", method.name()), method.client_streaming())
                 };
                 service.method.iter().map(path).collect::<Vec<_>>()
             })
@@ -34,13 +33,12 @@ fn offered() -> BTreeMap<String, (bool, bool)> {
 
 #[test]
 fn each_method_has_a_row_and_each_row_a_method() {
-    let rows: BTreeMap<_, _> =
-        METHODS.iter().map(|row| (row.path.to_owned(), (row.waits, row.has_stream))).collect();
+    let rows: BTreeMap<_, _> = METHODS.iter().map(|row| (row.path.to_owned(), row.waits)).collect();
     assert_eq!(rows.len(), METHODS.len(), "a path occurs twice");
     let offered = offered();
     let missing: Vec<_> = offered.iter().filter(|(path, _)| !rows.contains_key(*path)).collect();
     assert!(missing.is_empty(), "methods without a row in access/rights_table.rs: {missing:#?}");
-    assert_eq!(rows, offered, "rows without a method, or with another kind of answer");
+    assert_eq!(rows, offered, "rows without a method, or with another kind of request");
 }
 
 #[test]
