@@ -36,7 +36,7 @@ const PREFACE_BYTES: usize = 24;
 /// Delay after a failed accept, because its cause (such as a lack of file descriptors) may persist.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Delay before the next accept while no handshake can begin: about the time of one handshake step.
-const HANDSHAKE_PAUSE: Duration = Duration::from_millis(1);
+pub(crate) const HANDSHAKE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Frame types and an error code of HTTP/2 (RFC 9113, sections 6 and 7).
 const SETTINGS: u8 = 4;

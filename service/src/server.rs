@@ -103,8 +103,10 @@ pub async fn run_in(
 ) -> Result<(), ServiceError> {
     options.check()?;
     let Listeners { clients, metrics: metrics_listener, http } = listeners.into();
-    options.check_exposure(local_address(&clients)?)?;
-    for listener in [metrics_listener.as_ref(), http.as_ref()].into_iter().flatten() {
+    for listener in std::iter::once(&clients).chain(&http) {
+        options.check_exposure(local_address(listener)?)?;
+    }
+    if let Some(listener) = &metrics_listener {
         options.check_plain_exposure(local_address(listener)?)?;
     }
     let guards = Guards::open(&environment, &options)?;
@@ -286,13 +288,15 @@ async fn serve(
 ) -> Result<(), ServiceError> {
     let (limits, metrics) = (&options.limits, &monitored.metrics);
     let (cut_sender, cut) = watch::channel(false);
-    let Guards { access, certificates } = guards;
+    let Guards { access, tls } = guards;
+    let (grpc_tls, http_tls) = tls.map(|of| (of.grpc, of.http)).unzip();
     let layers = call_layers(limits, metrics, access.clone());
     let services = layers.layer(routes.clone());
-    let http = http.map(|http| http_listener(http, services, access, options, monitored));
+    let http =
+        http.map(|http| http_listener((http, http_tls), services, access, options, monitored));
     let http = http.transpose()?;
     let ends = Ends { stopping: monitored.stopping.clone(), cut: cut.clone() };
-    let connections = Connections::new(clients, certificates, limits, metrics, cut);
+    let connections = Connections::new(clients, grpc_tls, limits, metrics, cut);
     let stopped = || signalled(monitored.stopping.clone());
     let grpc = |windows| {
         let (sender, connections) = mpsc::channel(1);
@@ -353,7 +357,7 @@ fn transport(
 
 /// Serves the services over HTTP.
 fn http_listener(
-    listener: TcpListener,
+    (listener, certificates): (TcpListener, Option<Certificates>),
     services: Services,
     access: Access,
     options: &ServerOptions,
@@ -363,14 +367,22 @@ fn http_listener(
     let origins = Origins::new(options.http_allow_origin.clone(), is_loopback);
     let tiles = Tiles::open(options.map_tiles.as_ref())?;
     let app = App::new(services, access, origins, tiles, &options.limits, monitored.clone());
-    Ok(HttpListener::new(listener, app, &options.limits, monitored.metrics.clone()))
+    let (limits, metrics) = (&options.limits, monitored.metrics.clone());
+    Ok(HttpListener::new(listener, certificates, app, limits, metrics))
 }
 
 /// Access control and certificates.
 #[derive(Clone, Debug)]
 struct Guards {
     access: Access,
-    certificates: Option<Certificates>,
+    tls: Option<ListenerCertificates>,
+}
+
+/// The certificates of the listeners for gRPC and HTTP.
+#[derive(Clone, Debug)]
+struct ListenerCertificates {
+    grpc: Certificates,
+    http: Certificates,
 }
 
 impl Guards {
@@ -379,16 +391,21 @@ impl Guards {
             Some(access) => access.clone(),
             None => Access::open(options.access.clone())?,
         };
-        let open = |tls: &TlsOptions| Certificates::open(tls.clone(), &["h2"]);
-        let certificates = options.tls.as_ref().map(open).transpose()?;
-        Ok(Self { access, certificates })
+        let open = |tls: &TlsOptions| {
+            let grpc = Certificates::open(tls.clone(), &["h2"])?;
+            let http = grpc.with_protocols(&["h2", "http/1.1"])?;
+            Ok::<_, ServiceError>(ListenerCertificates { grpc, http })
+        };
+        let tls = options.tls.as_ref().map(open).transpose()?;
+        Ok(Self { access, tls })
     }
 
     /// Spawns tasks that reload the files when they change.
     fn watch_files(&self, tasks: &mut JoinSet<()>) {
         tasks.spawn(self.access.clone().watch());
-        if let Some(certificates) = self.certificates.clone() {
-            tasks.spawn(certificates.watch_files());
+        if let Some(ListenerCertificates { grpc, http }) = self.tls.clone() {
+            tasks.spawn(grpc.watch_files());
+            tasks.spawn(http.watch_files());
         }
     }
 }

@@ -57,7 +57,7 @@ pub struct ServerOptions {
     pub default_event_clock_lead_ms: Option<i64>,
     /// Consent to listen where other machines can connect, without TLS and tokens.
     pub insecure: bool,
-    /// Certificates of the listener for clients; `None` for plain connections.
+    /// Certificates of the listeners for gRPC and HTTP; `None` for plain connections.
     pub tls: Option<TlsOptions>,
     /// Who may do what.
     pub access: AccessOptions,
@@ -133,9 +133,9 @@ impl ServerOptions {
         if self.map_tiles.is_some() && !cfg!(feature = "map") {
             return Err(ServiceError::NoMap);
         }
-        self.check_exposure(self.listen)?;
-        let others = [self.metrics_listen, self.http_listen];
-        others.into_iter().flatten().try_for_each(|address| self.check_plain_exposure(address))
+        let guarded = std::iter::once(self.listen).chain(self.http_listen);
+        guarded.into_iter().try_for_each(|address| self.check_exposure(address))?;
+        self.metrics_listen.map_or(Ok(()), |address| self.check_plain_exposure(address))
     }
 
     /// Refuses an address that other machines can reach, unless it is protected or the user
@@ -150,10 +150,10 @@ impl ServerOptions {
         self.check_consent(address, missing)
     }
 
-    /// As [`Self::check_exposure`], for the addresses for monitoring and for HTTP, which have no
-    /// TLS.
+    /// As [`Self::check_exposure`], for the address for monitoring, which has neither TLS nor
+    /// tokens.
     pub(crate) fn check_plain_exposure(&self, address: SocketAddr) -> Result<(), ServiceError> {
-        self.check_consent(address, "a proxy with TLS in front of it")
+        self.check_consent(address, "a proxy with TLS and access control in front of it")
     }
 
     fn check_consent(

@@ -91,8 +91,9 @@ pub struct Settings {
     /// Refuse event times further ahead of this machine's clock [default: 60s]
     #[arg(long, value_name = "TIME", env = "SHOAL_TIME_AHEAD", value_parser = span)]
     pub time_ahead: Option<Duration>,
-    /// Serve through TLS, with the certificate chain (PEM) in this file; needs --tls-key. Files of
-    /// certificates, tokens and keys are read again when they change [default: plain]
+    /// Serve gRPC and HTTP through TLS, with the certificate chain (PEM) in this file; needs
+    /// --tls-key. Files of certificates, tokens and keys are read again when they change [default:
+    /// plain]
     #[arg(long, value_name = "FILE", env = "SHOAL_TLS_CERT")]
     pub tls_cert: Option<PathBuf>,
     /// The private key (PEM) of that certificate
@@ -110,8 +111,8 @@ pub struct Settings {
     /// accept all]
     #[arg(long, value_name = "FILE", env = "SHOAL_JWT_KEYS")]
     pub jwt_keys: Option<PathBuf>,
-    /// Write who did or tried what as JSON lines to this file: calls that need the right admin, and
-    /// refused calls [default: to the log]
+    /// Write who did or tried what as JSON lines to this file: calls that need the right admin,
+    /// and calls that were refused [default: to the log]
     #[arg(long, value_name = "FILE", env = "SHOAL_AUDIT_LOG")]
     pub audit_log: Option<PathBuf>,
     /// Describe the services by gRPC reflection [default: true]

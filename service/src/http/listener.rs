@@ -1,9 +1,10 @@
-//! Accepts HTTP connections and serves them, HTTP/1.1 and HTTP/2 alike.
+//! Accepts HTTP connections, plain or TLS, and serves them, HTTP/1.1 and HTTP/2 alike.
 //!
 //! Connections beyond the limits are refused with the reason. Each ends after a while without calls
 //! and after many of them; on a shutdown it ends with the calls in progress, and is cut after the
 //! grace period.
 
+use std::future::{pending, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,14 +26,15 @@ use tracing::{debug, warn};
 
 use super::activity::{Activity, holding};
 use super::app::App;
-use super::connection::Connection;
+use super::connection::{Connection, Places};
 use super::limits::{HTTP_CONNECTION_CALLS_MAX, HTTP_END_MS, HTTP_HEADER_MS_MAX};
 use crate::access::Peer;
 use crate::address_places::AddressPlaces;
-use crate::connections::ACCEPT_PAUSE;
+use crate::connections::{ACCEPT_PAUSE, HANDSHAKE_PAUSE};
 use crate::limits::{HEADER_BYTES_MAX, KEEPALIVE_INTERVAL_MS, KEEPALIVE_TIMEOUT_MS, ServerLimits};
 use crate::metrics::Metrics;
 use crate::refusals::Refusals;
+use crate::tls::{Certificates, Handshakes, Secured};
 use crate::windows::Windows;
 
 /// Answer to a connection beyond a limit.
@@ -48,6 +50,17 @@ pub(crate) struct HttpListener {
     app: App,
     open: JoinSet<()>,
     refusals: Refusals,
+    tls: Option<(Certificates, Handshakes<Accepted>)>,
+}
+
+/// The peer of a connection, and its places.
+type Accepted = (SocketAddr, Places);
+
+/// What every connection gets.
+#[derive(Clone)]
+struct Serving {
+    router: Router,
+    ends: Ends,
 }
 
 /// The signals of the server.
@@ -66,9 +79,10 @@ pub(crate) async fn signalled(mut signal: watch::Receiver<bool>) {
 }
 
 impl HttpListener {
-    /// Serves `app` on a listener, within the limits.
+    /// Serves `app` on a listener, within the limits, over TLS if there are certificates.
     pub(crate) fn new(
         listener: TcpListener,
+        certificates: Option<Certificates>,
         app: App,
         limits: &ServerLimits,
         metrics: Arc<Metrics>,
@@ -82,16 +96,22 @@ impl HttpListener {
             app,
             open: JoinSet::new(),
             refusals: Refusals::default(),
+            tls: certificates.map(|of| (of.clone(), Handshakes::new(of, limits.handshakes_max))),
         }
     }
 
     /// Serves until the server stops and every connection has ended.
     pub(crate) async fn serve(mut self, ends: Ends) {
-        let router = self.app.clone().router();
+        let serving = Serving { router: self.app.clone().router(), ends: ends.clone() };
         loop {
+            let has_place = self.tls.as_ref().is_none_or(|(_, handshakes)| handshakes.has_place());
             tokio::select! {
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, remote)) => self.admit(stream, remote, &router, &ends),
+                (stream, accepted) = secured(&mut self.tls) => {
+                    self.begin(stream, accepted, &serving);
+                }
+                () = tokio::time::sleep(HANDSHAKE_PAUSE), if !has_place => {}
+                accepted = self.listener.accept(), if has_place => match accepted {
+                    Ok((stream, remote)) => self.admit(stream, remote, &serving),
                     Err(error) => {
                         warn!(%error, "cannot accept an HTTP connection");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -105,20 +125,41 @@ impl HttpListener {
         while self.open.join_next().await.is_some() {}
     }
 
-    fn admit(&mut self, stream: TcpStream, remote: SocketAddr, router: &Router, ends: &Ends) {
+    /// Takes the places of a connection, or refuses it. With TLS, begins the handshake.
+    fn admit(&mut self, stream: TcpStream, remote: SocketAddr, serving: &Serving) {
         let place = self.places.clone().try_acquire_owned().ok();
         let places = place.and_then(|place| Some((place, self.addresses.take(remote.ip())?)));
         let Some(places) = places else {
             warn!(peer = %remote, "refused an HTTP connection beyond a limit");
             self.metrics.http_connections_refused.inc();
-            self.refusals.refuse(stream, None, Bytes::from_static(FULL));
+            let certificates = self.tls.as_ref().map(|(certificates, _)| certificates.clone());
+            self.refusals.refuse(stream, certificates, Bytes::from_static(FULL));
             return;
         };
         // Sends small answers at once; a socket that refuses the option works too.
         let _ = stream.set_nodelay(true);
+        let accepted = (remote, places);
+        match &mut self.tls {
+            None => self.begin(Secured::Plain(stream), accepted, serving),
+            Some((_, handshakes)) => {
+                let closed = handshakes.begin(stream, accepted);
+                self.metrics.handshakes_closed.inc_by(closed);
+            }
+        }
+    }
+
+    /// Begins to serve the calls of a connection.
+    fn begin(&mut self, stream: Secured, (remote, places): Accepted, serving: &Serving) {
         let connection = Connection::new(stream, self.metrics.http_connections.clone(), places);
-        let (router, ends) = (router.clone(), ends.clone());
-        self.open.spawn(serve_connection(connection, remote, router, ends));
+        self.open.spawn(serve_connection(connection, remote, serving.clone()));
+    }
+}
+
+/// The next connection whose handshake is complete; never completes without TLS.
+async fn secured(tls: &mut Option<(Certificates, Handshakes<Accepted>)>) -> (Secured, Accepted) {
+    match tls {
+        Some((_, handshakes)) => poll_fn(|context| handshakes.poll_complete(context)).await,
+        None => pending().await,
     }
 }
 
@@ -146,10 +187,9 @@ fn protocol() -> auto::Builder<TokioExecutor> {
 
 /// Serves the calls of a connection until it ends.
 async fn serve_connection(
-    connection: Connection<TcpStream>,
+    connection: Connection<Secured>,
     remote: SocketAddr,
-    router: Router,
-    ends: Ends,
+    Serving { router, ends }: Serving,
 ) {
     let (activity, peer) = (Activity::default(), Peer::new(remote));
     let service = service_fn(|mut request: Request<Incoming>| {

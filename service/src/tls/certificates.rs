@@ -57,9 +57,26 @@ impl Certificates {
     /// # Errors
     /// [`ServiceError::AccessFile`].
     pub fn open(options: TlsOptions, protocols: &[&str]) -> Result<Self, ServiceError> {
+        Self::with_turn(options, protocols, Arc::new(Semaphore::new(1)))
+    }
+
+    /// The same files for a listener that offers other application protocols. Its handshakes take
+    /// turns with those of this one.
+    ///
+    /// # Errors
+    /// [`ServiceError::AccessFile`].
+    pub fn with_protocols(&self, protocols: &[&str]) -> Result<Self, ServiceError> {
+        let Shared { options, turn, .. } = &*self.0;
+        Self::with_turn(options.clone(), protocols, turn.clone())
+    }
+
+    fn with_turn(
+        options: TlsOptions,
+        protocols: &[&str],
+        turn: Arc<Semaphore>,
+    ) -> Result<Self, ServiceError> {
         let protocols: Vec<_> = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let config = RwLock::new(Arc::new(read(&options, &protocols)?));
-        let turn = Arc::new(Semaphore::new(1));
         Ok(Self(Arc::new(Shared { options, protocols, config, turn })))
     }
 

@@ -1,5 +1,7 @@
 //! Operations: health, reflection, metrics, and refusal of unprotected listen addresses.
 
+use shoal_service::access::AccessOptions;
+use shoal_service::tls::TlsOptions;
 use shoal_service::{ServerOptions, ServiceError};
 use tokio::net::TcpListener;
 use tonic::Code;
@@ -96,6 +98,20 @@ async fn listening_beyond_loopback_requires_permission() {
     assert!(matches!(error, ServiceError::Insecure { .. }));
     assert!(error.to_string().contains("--insecure"), "{error}");
     ServerOptions { insecure: true, ..options }.check().unwrap();
+    // HTTP has the same TLS and tokens as gRPC; monitoring has none.
+    let everywhere = Some(([0, 0, 0, 0], 0).into());
+    let access = AccessOptions { tokens: Some("tokens.toml".into()), ..Default::default() };
+    let (certificate, key) = ("cert.pem".into(), "key.pem".into());
+    let tls = Some(TlsOptions { certificate, key, client_ca: None });
+    let open = ServerOptions { http_listen: everywhere, ..ServerOptions::default() };
+    let with_tls = ServerOptions { tls, ..open.clone() };
+    for options in [&open, &with_tls] {
+        assert!(matches!(options.check(), Err(ServiceError::Insecure { .. })));
+    }
+    let guarded = ServerOptions { access, ..with_tls };
+    guarded.check().unwrap();
+    let monitored = ServerOptions { metrics_listen: everywhere, ..guarded };
+    assert!(matches!(monitored.check(), Err(ServiceError::Insecure { .. })));
     // The bound address of the listener decides, not the options.
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let run = shoal_service::run(listener, ServerOptions::default(), async {}).await;

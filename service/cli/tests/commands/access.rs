@@ -109,6 +109,71 @@ fn check_audit(audited: &str) {
     has("/GetFleet", "unknown", false);
 }
 
+/// Runs curl; returns the status of the answer, or why there is none.
+fn curl(arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--show-error", "--output", "/dev/null", "--max-time", "30"]);
+    let ran =
+        command.args(["--write-out", "%{http_version} %{http_code}"]).args(arguments).output();
+    let ran = ran.unwrap();
+    match ran.status.success() {
+        true => Ok(String::from_utf8(ran.stdout).unwrap()),
+        false => Err(String::from_utf8(ran.stderr).unwrap()),
+    }
+}
+
+#[test]
+fn http_has_the_certificate_and_the_tokens_of_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (tokens, log) = (path("tokens.toml"), path("log"));
+    run(&["cert", "dev", "--out", text(folder.path())]).expect(0);
+    let token =
+        run(&["token", "new", "a", "--right", "query", "--tokens", text(&tokens)]).expect(0);
+    let mut command = shoal();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--http-listen", "127.0.0.1:0"]);
+    command.args(["--log", "info", "--log-format", "json", "--tokens", text(&tokens)]);
+    command.args(["--limit", "handshakes_max=4"]);
+    let (cert, key) = (path("cert.pem"), path("key.pem"));
+    command.args(["--tls-cert", text(&cert), "--tls-key", text(&key)]);
+    command.stderr(fs::File::create(&log).unwrap());
+    let served = Served::spawn(&mut command);
+    let log = fs::read_to_string(&log).unwrap();
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let line = lines.into_iter().find(|line| line["message"] == "http").unwrap();
+    let address = line["address"].as_str().unwrap().to_owned();
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let url = format!("https://localhost:{port}/v1/fleets");
+    let authorization = format!("authorization: Bearer {}", token.trim());
+    let trusting = ["--cacert", text(&cert), "--resolve", &format!("localhost:{port}:{host}")];
+    let ask = |more: &[&str]| curl(&[&trusting, more, &[url.as_str()]].concat());
+    assert_eq!(ask(&["--http1.1", "--header", &authorization]).unwrap(), "1.1 200");
+    assert_eq!(ask(&["--http2", "--header", &authorization]).unwrap(), "2 200");
+    assert_eq!(ask(&[]).unwrap(), "2 401");
+    assert!(curl(&[&url]).unwrap_err().contains("certificate"));
+    assert!(curl(&[&url.replace("https", "http")]).is_err());
+    // Peers that stall in the handshake keep nobody out.
+    let stalled: Vec<_> = (0..20)
+        .map(|_| {
+            let mut stream = std::net::TcpStream::connect(&address).unwrap();
+            stream.write_all(&[22, 3, 1, 2, 0]).unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(ask(&["--header", &authorization]).unwrap(), "2 200");
+    drop(stalled);
+    // A renewed certificate is used for new connections.
+    let before = fs::read_to_string(&cert).unwrap();
+    run(&["cert", "dev", "--force", "--out", text(folder.path())]).expect(0);
+    assert_ne!(fs::read_to_string(&cert).unwrap(), before);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while ask(&["--header", &authorization]).is_err() {
+        assert!(std::time::Instant::now() < end, "the old certificate is still used");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(served.interrupt(), Some(0));
+}
+
 #[test]
 fn a_server_outside_loopback_needs_protection() {
     for (flags, named) in [
