@@ -505,7 +505,8 @@ server_limits! {
     /// slow down blocks and distant senders. One address has at most half, if there is room for
     /// two.
     window_bytes_max: usize = 512 << 20, 0..=1 << 40;
-    /// TLS handshakes at once. At the bound the oldest that waits for its peer gives way.
+    /// TLS handshakes of a listener at once. At the bound the oldest that waits for its peer gives
+    /// way.
     handshakes_max: usize = 1024, 1..=1 << 16;
     /// Concurrent calls on one connection.
     connection_calls_max: u32 = 256, 1..=1 << 20;

@@ -288,15 +288,15 @@ async fn serve(
 ) -> Result<(), ServiceError> {
     let (limits, metrics) = (&options.limits, &monitored.metrics);
     let (cut_sender, cut) = watch::channel(false);
-    let Guards { access, tls } = guards;
-    let (grpc_tls, http_tls) = tls.map(|of| (of.grpc, of.http)).unzip();
+    let Guards { access, certificates } = guards;
+    let http_tls = certificates.as_ref().map(|of| of.with_protocols(&["h2", "http/1.1"]));
     let layers = call_layers(limits, metrics, access.clone());
     let services = layers.layer(routes.clone());
     let http =
         http.map(|http| http_listener((http, http_tls), services, access, options, monitored));
     let http = http.transpose()?;
     let ends = Ends { stopping: monitored.stopping.clone(), cut: cut.clone() };
-    let connections = Connections::new(clients, grpc_tls, limits, metrics, cut);
+    let connections = Connections::new(clients, certificates, limits, metrics, cut);
     let stopped = || signalled(monitored.stopping.clone());
     let grpc = |windows| {
         let (sender, connections) = mpsc::channel(1);
@@ -375,14 +375,7 @@ fn http_listener(
 #[derive(Clone, Debug)]
 struct Guards {
     access: Access,
-    tls: Option<ListenerCertificates>,
-}
-
-/// The certificates of the listeners for gRPC and HTTP.
-#[derive(Clone, Debug)]
-struct ListenerCertificates {
-    grpc: Certificates,
-    http: Certificates,
+    certificates: Option<Certificates>,
 }
 
 impl Guards {
@@ -391,21 +384,16 @@ impl Guards {
             Some(access) => access.clone(),
             None => Access::open(options.access.clone())?,
         };
-        let open = |tls: &TlsOptions| {
-            let grpc = Certificates::open(tls.clone(), &["h2"])?;
-            let http = grpc.with_protocols(&["h2", "http/1.1"])?;
-            Ok::<_, ServiceError>(ListenerCertificates { grpc, http })
-        };
-        let tls = options.tls.as_ref().map(open).transpose()?;
-        Ok(Self { access, tls })
+        let open = |tls: &TlsOptions| Certificates::open(tls.clone(), &["h2"]);
+        let certificates = options.tls.as_ref().map(open).transpose()?;
+        Ok(Self { access, certificates })
     }
 
     /// Spawns tasks that reload the files when they change.
     fn watch_files(&self, tasks: &mut JoinSet<()>) {
         tasks.spawn(self.access.clone().watch());
-        if let Some(ListenerCertificates { grpc, http }) = self.tls.clone() {
-            tasks.spawn(grpc.watch_files());
-            tasks.spawn(http.watch_files());
+        if let Some(certificates) = self.certificates.clone() {
+            tasks.spawn(certificates.watch_files());
         }
     }
 }

@@ -75,8 +75,22 @@ impl ConnectionArgs {
     }
 
     /// The target without a profile.
-    pub(super) fn own_target(&self) -> &str {
+    fn own_target(&self) -> &str {
         self.target.as_deref().unwrap_or(DEFAULT_TARGET)
+    }
+
+    /// The target to log in to, with its TLS settings. Without a given target it is that of the
+    /// profile, whose token is renewed then.
+    pub(super) fn to_log_in(&self) -> Result<(String, LoginArgs), CliError> {
+        let mut login = self.login.clone();
+        let profile = if self.target.is_none() { Profile::read(&self.profile)? } else { None };
+        match profile {
+            None => Ok((self.own_target().to_owned(), login)),
+            Some(profile) => {
+                profile.complete(&mut login);
+                Ok((profile.target, login))
+            }
+        }
     }
 
     /// The profile, if there is one and it applies: its target is that of the command.

@@ -5,6 +5,7 @@
 //! input or the terminal, never from the command line, which other users of the machine can see.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::net::IpAddr;
 
 use clap::Args;
 use shoal_client::Secret;
@@ -41,21 +42,30 @@ pub struct LogoutArgs {
 /// # Errors
 /// As [`ConnectionArgs::connect`]; the server refuses the token; the profile cannot be written.
 pub async fn log_in(connection: &ConnectionArgs) -> Result<Exit, CliError> {
+    let (target, login) = connection.to_log_in()?;
     let given = connection.login.token().map_err(CliError::Usage)?;
     let token = if given.is_some() { given } else { ask()? };
-    let target = connection.own_target();
-    let client = connection.connect_to(target, &connection.login, token.clone(), None).await?;
-    let fleets = client.list_fleets().await?;
-    if token.is_some() && client.target().starts_with("http://") {
+    if token.is_some() && is_readable_on_the_way(&target) {
         note("warning: without https everyone on the way to the server can read the token");
     }
-    let profile = Profile::new(client.target(), &connection.login, token.as_ref())?;
+    let client = connection.connect_to(&target, &login, token.clone(), None).await?;
+    let fleets = client.list_fleets().await?;
+    let profile = Profile::new(client.target(), &login, token.as_ref())?;
     let path = profile.write(&connection.profile)?;
     let mut out = stdout();
     writeln!(out, "logged in to {}, fleets: {}", client.target(), fleets.len())?;
     writeln!(out, "{}", path.display())?;
     out.flush()?;
     Ok(Exit::Done)
+}
+
+/// Whether a target is on another machine and without TLS.
+fn is_readable_on_the_way(target: &str) -> bool {
+    let authority = target.strip_prefix("http://").unwrap_or(target);
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+    !target.starts_with("https://") && !is_here
 }
 
 /// Reads the token from the terminal, without echo, or from the first line of standard input.

@@ -5,7 +5,7 @@
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -66,8 +66,7 @@ struct Shared {
     options: AccessOptions,
     tables: RwLock<Arc<Tables>>,
     open_calls: OpenCalls,
-    /// Set after the tables have changed, until their calls are checked again.
-    is_reloaded: AtomicBool,
+    generation: AtomicU64,
     accounts: Accounts,
     /// Cache of callers whose signed tokens the current tables have verified.
     verified: Mutex<LruCache<u64, (SecretDigest, Arc<Caller>)>>,
@@ -96,7 +95,7 @@ impl Access {
             options,
             tables: RwLock::new(Arc::new(tables)),
             open_calls: OpenCalls::default(),
-            is_reloaded: AtomicBool::new(false),
+            generation: AtomicU64::new(0),
             accounts,
             verified: Mutex::new(LruCache::new(cache)),
             anonymous: Caller::unlimited(Proof::Anonymous),
@@ -176,7 +175,7 @@ impl Access {
         })
     }
 
-    /// Records the refusal of a call whose method is not known.
+    /// Records the refusal of a call without a known caller or method.
     fn record_refusal(&self, caller: Option<&Caller>, path: &str, peer: &Peer, reason: &str) {
         self.0.audit.add(&AuditRecord {
             caller,
@@ -240,11 +239,21 @@ impl Access {
         Ok(caller)
     }
 
-    /// Adds an admitted call to the calls in progress; `None` if its token can neither expire nor be
-    /// withdrawn.
-    pub(super) fn open_call(&self, call: &Call) -> Option<OpenCall> {
+    /// Number of the current tables.
+    pub(super) fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+
+    /// Adds a call, which tables of this generation or later ones have admitted, to the calls in
+    /// progress; `None` if its token can neither expire nor be withdrawn.
+    pub(super) fn open_call(&self, call: &Call, generation: u64) -> Option<OpenCall> {
         let may_end = matches!(call.caller.proof, Proof::Secret(_) | Proof::Signed(_));
-        may_end.then(|| self.0.open_calls.open(call.clone()))
+        let open = may_end.then(|| self.0.open_calls.open(call.clone()));
+        if open.is_some() && self.generation() != generation {
+            // The calls of withdrawn tokens may have been ended before this one was added.
+            self.end_withdrawn();
+        }
+        open
     }
 
     /// Ends the calls whose tokens are not valid at this time.
@@ -272,8 +281,8 @@ impl Access {
         let (tables, problem) = self.tables().read(&self.0.options, &self.0.accounts);
         *self.0.tables.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tables);
         self.0.verified.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.generation.fetch_add(1, Ordering::AcqRel);
         self.end_withdrawn();
-        self.0.is_reloaded.store(true, Ordering::Release);
         problem.map_or(Ok(()), Err)
     }
 
@@ -291,10 +300,6 @@ impl Access {
             loop {
                 tokio::time::sleep(interval).await;
                 access.end_expired();
-                // Calls that were admitted by the former tables may have begun after the first end.
-                if access.0.is_reloaded.swap(false, Ordering::AcqRel) {
-                    access.end_withdrawn();
-                }
             }
         };
         let read = move || self.reload();
@@ -323,9 +328,13 @@ impl Tables {
             }
         }
         if let Some(file) = &options.tokens {
-            match read_file(file, |text| TokenTable::parse(text, accounts)) {
-                Ok(tokens) => tables.tokens = Arc::new(tokens),
-                Err(error) => problem = Some(error),
+            match (read_file(file, |text| TokenTable::parse(text, accounts)), &mut problem) {
+                (Ok(tokens), _) => tables.tokens = Arc::new(tokens),
+                (Err(error), None) => problem = Some(error),
+                (Err(error), Some(ServiceError::AccessFile { reason, .. })) => {
+                    *reason = format!("{reason}; {error}");
+                }
+                (Err(_), Some(_)) => {}
             }
         }
         (tables, problem)

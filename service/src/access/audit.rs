@@ -24,9 +24,6 @@ use crate::limits::AUDIT_END_MS_MAX;
 use crate::line_queue::{LineQueue, NoticeCause, lines_lost};
 use crate::right::Right;
 
-/// Time between two lines with the number of refusals that were counted only.
-const LEFT_OUT_INTERVAL: Duration = Duration::from_secs(1);
-
 /// One record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AuditRecord<'a> {
@@ -69,8 +66,8 @@ impl Audit {
         let mut file = AuditFile::open(path.to_owned()).map_err(wrong)?;
         let write = move |text: &[u8]| file.write(text);
         let limit = Arc::new(RefusalLimit::default());
-        let mut counted = CountedRefusals::new(limit.clone());
-        let notices = move |cause| format!("{}{}", lost(cause), counted.notice(cause));
+        let counted = limit.clone();
+        let notices = move |cause| format!("{}{}", lost(cause), left_out(&counted, cause));
         let queue = LineQueue::start("audit", lines_lost(), write, notices)?;
         Ok(Self { file: Some(queue), limit })
     }
@@ -79,13 +76,13 @@ impl Audit {
     pub(crate) fn drain(&self) {
         match &self.file {
             Some(queue) => queue.drain(Instant::now() + Duration::from_millis(AUDIT_END_MS_MAX)),
-            None => self.log_left_out(),
+            None => self.log_left_out(true),
         }
     }
 
     /// Logs the number of refusals that were counted only.
-    fn log_left_out(&self) {
-        let not_recorded = self.limit.take_left_out();
+    fn log_left_out(&self, is_last: bool) {
+        let not_recorded = self.limit.take_left_out(Instant::now(), is_last);
         if not_recorded > 0 {
             tracing::warn!(not_recorded, "audit: more refusals");
         }
@@ -115,7 +112,7 @@ impl Audit {
             return;
         }
         let peer = peer.map(tracing::field::display);
-        self.log_left_out();
+        self.log_left_out(false);
         match refused {
             None => tracing::info!(caller, action, fleet, peer, right, "audit: allowed"),
             Some(reason) => {
@@ -134,26 +131,11 @@ fn line<const FIELDS: usize>(fields: [(&str, Value); FIELDS]) -> String {
     format!("{}\n", Value::Object(object))
 }
 
-/// Writes at intervals how many refusals were counted only.
-struct CountedRefusals {
-    limit: Arc<RefusalLimit>,
-    written_at: Instant,
-}
-
-impl CountedRefusals {
-    fn new(limit: Arc<RefusalLimit>) -> Self {
-        Self { limit, written_at: Instant::now() }
-    }
-
-    fn notice(&mut self, cause: NoticeCause) -> String {
-        if !cause.is_last && self.written_at.elapsed() < LEFT_OUT_INTERVAL {
-            return String::new();
-        }
-        self.written_at = Instant::now();
-        match self.limit.take_left_out() {
-            0 => String::new(),
-            left_out => line([("not_recorded", json!(left_out))]),
-        }
+/// A line with the number of refusals that were counted only.
+fn left_out(limit: &RefusalLimit, cause: NoticeCause) -> String {
+    match limit.take_left_out(Instant::now(), cause.is_last) {
+        0 => String::new(),
+        left_out => line([("not_recorded", json!(left_out))]),
     }
 }
 

@@ -142,7 +142,7 @@ impl Call {
         });
     }
 
-    /// Counts a long-lived stream of the token.
+    /// Adds an amount to what the token holds; dropping the result returns it.
     ///
     /// # Errors
     /// [`ServiceError::Quota`].

@@ -63,13 +63,14 @@ where
 
     fn call(&mut self, mut request: http::Request<B>) -> Answer<S::Error> {
         let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
+        let generation = self.access.generation();
         let call = match self.access.admit(request.uri().path(), request.headers(), &peer) {
             Ok(call) => call,
             Err(error) => return Box::pin(std::future::ready(Ok(Status::from(error).into_http()))),
         };
         request.headers_mut().remove(AUTHORIZATION);
         let account = call.account().cloned();
-        let open = self.access.open_call(&call);
+        let open = self.access.open_call(&call, generation);
         request.extensions_mut().insert(call);
         let response = self.inner.call(request);
         let Some(open) = open else { return Box::pin(response) };

@@ -34,12 +34,15 @@ struct Second {
     recorded: HashMap<RefusalSource, usize>,
     total: usize,
     left_out: u64,
+    /// When `left_out` was last taken.
+    taken: Instant,
 }
 
 impl Default for RefusalLimit {
     fn default() -> Self {
         let (recorded, total, left_out) = Default::default();
-        Self(Mutex::new(Second { begin: Instant::now(), recorded, total, left_out }))
+        let now = Instant::now();
+        Self(Mutex::new(Second { begin: now, recorded, total, left_out, taken: now }))
     }
 }
 
@@ -62,9 +65,15 @@ impl RefusalLimit {
         true
     }
 
-    /// Returns the number of refusals that were not recorded since the previous call.
-    pub(super) fn take_left_out(&self) -> u64 {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).left_out)
+    /// Returns the number of refusals that were not recorded and not returned yet, at most once a
+    /// second unless `is_last`; otherwise 0.
+    pub(super) fn take_left_out(&self, now: Instant, is_last: bool) -> u64 {
+        let mut second = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_last && now.saturating_duration_since(second.taken) < SECOND {
+            return 0;
+        }
+        second.taken = now;
+        std::mem::take(&mut second.left_out)
     }
 }
 
@@ -82,12 +91,15 @@ mod tests {
                 assert_eq!(limit.admits(of(source), start), count < AUDIT_SOURCE_REFUSALS_MAX);
             }
         }
-        assert_eq!((limit.take_left_out(), limit.take_left_out()), (20, 0));
+        assert_eq!(limit.take_left_out(start, false), 20);
+        assert!(!limit.admits(of(0), start));
+        assert_eq!(limit.take_left_out(start, false), 0, "once a second");
+        assert_eq!(limit.take_left_out(start, true), 1);
         assert!(limit.admits(RefusalSource::Network(None), start), "others have their own");
         let later = start + SECOND;
         let admitted = (0..10_000).filter(|source| limit.admits(of(*source), later)).count();
         assert_eq!(admitted, AUDIT_REFUSALS_MAX);
         assert!(limit.0.lock().unwrap().recorded.len() <= AUDIT_REFUSALS_MAX);
-        assert_eq!(limit.take_left_out(), 10_000 - AUDIT_REFUSALS_MAX as u64);
+        assert_eq!(limit.take_left_out(later, false), 10_000 - AUDIT_REFUSALS_MAX as u64);
     }
 }

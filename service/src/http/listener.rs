@@ -50,7 +50,14 @@ pub(crate) struct HttpListener {
     app: App,
     open: JoinSet<()>,
     refusals: Refusals,
-    tls: Option<(Certificates, Handshakes<Accepted>)>,
+    tls: Option<Tls>,
+}
+
+/// TLS of the listener.
+struct Tls {
+    handshakes: Handshakes<Accepted>,
+    /// For refused connections, whose reason is an answer of HTTP/1.1.
+    refusing: Certificates,
 }
 
 /// The peer of a connection, and its places.
@@ -96,7 +103,10 @@ impl HttpListener {
             app,
             open: JoinSet::new(),
             refusals: Refusals::default(),
-            tls: certificates.map(|of| (of.clone(), Handshakes::new(of, limits.handshakes_max))),
+            tls: certificates.map(|of| Tls {
+                refusing: of.with_protocols(&["http/1.1"]),
+                handshakes: Handshakes::new(of, limits.handshakes_max),
+            }),
         }
     }
 
@@ -104,7 +114,7 @@ impl HttpListener {
     pub(crate) async fn serve(mut self, ends: Ends) {
         let serving = Serving { router: self.app.clone().router(), ends: ends.clone() };
         loop {
-            let has_place = self.tls.as_ref().is_none_or(|(_, handshakes)| handshakes.has_place());
+            let has_place = self.tls.as_ref().is_none_or(|tls| tls.handshakes.has_place());
             tokio::select! {
                 (stream, accepted) = secured(&mut self.tls) => {
                     self.begin(stream, accepted, &serving);
@@ -121,7 +131,7 @@ impl HttpListener {
                 () = signalled(ends.stopping.clone()) => break,
             }
         }
-        drop(self.listener);
+        drop((self.listener, self.tls));
         while self.open.join_next().await.is_some() {}
     }
 
@@ -132,7 +142,7 @@ impl HttpListener {
         let Some(places) = places else {
             warn!(peer = %remote, "refused an HTTP connection beyond a limit");
             self.metrics.http_connections_refused.inc();
-            let certificates = self.tls.as_ref().map(|(certificates, _)| certificates.clone());
+            let certificates = self.tls.as_ref().map(|tls| tls.refusing.clone());
             self.refusals.refuse(stream, certificates, Bytes::from_static(FULL));
             return;
         };
@@ -141,8 +151,8 @@ impl HttpListener {
         let accepted = (remote, places);
         match &mut self.tls {
             None => self.begin(Secured::Plain(stream), accepted, serving),
-            Some((_, handshakes)) => {
-                let closed = handshakes.begin(stream, accepted);
+            Some(tls) => {
+                let closed = tls.handshakes.begin(stream, accepted);
                 self.metrics.handshakes_closed.inc_by(closed);
             }
         }
@@ -156,9 +166,9 @@ impl HttpListener {
 }
 
 /// The next connection whose handshake is complete; never completes without TLS.
-async fn secured(tls: &mut Option<(Certificates, Handshakes<Accepted>)>) -> (Secured, Accepted) {
+async fn secured(tls: &mut Option<Tls>) -> (Secured, Accepted) {
     match tls {
-        Some((_, handshakes)) => poll_fn(|context| handshakes.poll_complete(context)).await,
+        Some(tls) => poll_fn(|context| tls.handshakes.poll_complete(context)).await,
         None => pending().await,
     }
 }

@@ -94,8 +94,6 @@ pub(super) async fn remove_from(
     names.sort_unstable();
     names.dedup();
     let sent = objects.len() + names.len();
-    // Names that the fleet does not know count too: they are searched. So does an empty message.
-    call.take(MeteredQuota::Rows, sent.max(1) as u64)?;
     add_named(fleet, &mut objects, &names)?;
     let unknown = (sent - objects.len()) as u64;
     let batch = BatchId { producer: producer.into(), batch_seq };
@@ -103,6 +101,9 @@ pub(super) async fn remove_from(
     objects.sort_unstable();
     objects.dedup();
     let durability = fleet.accept(None)?;
+    // Names that the fleet does not know count too, because they were searched; an empty message
+    // counts as one.
+    call.take(MeteredQuota::Rows, (objects.len() as u64 + unknown).max(1))?;
     let permit = fleet.try_reserve(call.client(), objects.len())?;
     let change = fleet.change(permit, EngineRequest::Remove(objects), batch);
     let (epoch, outcome) = match change.await? {

@@ -2,8 +2,9 @@
 //!
 //! One future reads messages, and pauses while the queue is full; another waits for the outcomes of
 //! the messages and adds them to the log of acknowledgements. Neither waits for the client to read.
-//! The stream ends with an error when a fleet that it reported to ends, when the token expires or
-//! is revoked, at its deadline, and at shutdown; accepted messages are acknowledged first.
+//! The stream ends with an error when a fleet that it reported to ends, at its deadline, and at
+//! shutdown; accepted messages are acknowledged first. The end of the token cuts the stream without
+//! these acknowledgements (`access/open_calls.rs`).
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -30,7 +31,6 @@ pub(super) fn report(
     let call = Call::of(request.extensions())?;
     let open = context.open_stream(&call)?;
     let deadline = Deadline::of(request.metadata());
-
     let intake = Intake::new(call, context.clone());
     let large = LargeMessage::of(request.extensions());
     let (log, context) = (AckLog::default(), context.clone());
@@ -64,7 +64,6 @@ impl StreamEnd<'_> {
             biased;
             () = self.context.stopped() => ServiceError::ShuttingDown,
             () = self.deadline.passed() => ServiceError::Deadline,
-
             error = intake.fleet_ended() => error,
         }
     }

@@ -33,13 +33,16 @@ pub struct TlsOptions {
     pub client_ca: Option<PathBuf>,
 }
 
-/// See the file's head. Clones share everything.
+/// See the file's head. Clones share the files and their content.
 #[derive(Clone)]
-pub struct Certificates(Arc<Shared>);
+pub struct Certificates {
+    shared: Arc<Shared>,
+    /// The application protocols (ALPN) that a listener offers.
+    protocols: Vec<Vec<u8>>,
+}
 
 struct Shared {
     options: TlsOptions,
-    protocols: Vec<Vec<u8>>,
     config: RwLock<Arc<ServerConfig>>,
     /// One permit, which each step of a handshake holds.
     turn: Arc<Semaphore>,
@@ -47,7 +50,7 @@ struct Shared {
 
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Certificates").field(&self.0.options).finish()
+        f.debug_tuple("Certificates").field(&self.shared.options).finish()
     }
 }
 
@@ -57,38 +60,36 @@ impl Certificates {
     /// # Errors
     /// [`ServiceError::AccessFile`].
     pub fn open(options: TlsOptions, protocols: &[&str]) -> Result<Self, ServiceError> {
-        Self::with_turn(options, protocols, Arc::new(Semaphore::new(1)))
+        let config = RwLock::new(Arc::new(read(&options)?));
+        let turn = Arc::new(Semaphore::new(1));
+        let shared = Arc::new(Shared { options, config, turn });
+        Ok(Self { shared, protocols: Vec::new() }.with_protocols(protocols))
     }
 
-    /// The same files for a listener that offers other application protocols. Its handshakes take
-    /// turns with those of this one.
-    ///
-    /// # Errors
-    /// [`ServiceError::AccessFile`].
-    pub fn with_protocols(&self, protocols: &[&str]) -> Result<Self, ServiceError> {
-        let Shared { options, turn, .. } = &*self.0;
-        Self::with_turn(options.clone(), protocols, turn.clone())
-    }
-
-    fn with_turn(
-        options: TlsOptions,
-        protocols: &[&str],
-        turn: Arc<Semaphore>,
-    ) -> Result<Self, ServiceError> {
-        let protocols: Vec<_> = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-        let config = RwLock::new(Arc::new(read(&options, &protocols)?));
-        Ok(Self(Arc::new(Shared { options, protocols, config, turn })))
+    /// The same certificates for a listener that offers other application protocols. The handshakes
+    /// of both take turns.
+    #[must_use]
+    pub fn with_protocols(&self, protocols: &[&str]) -> Self {
+        let protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Self { shared: self.shared.clone(), protocols }
     }
 
     /// The current TLS configuration, for a new handshake.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
-        self.0.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut config = ServerConfig::clone(&self.current());
+        config.alpn_protocols.clone_from(&self.protocols);
+        Arc::new(config)
+    }
+
+    /// The content of the files.
+    fn current(&self) -> Arc<ServerConfig> {
+        self.shared.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The permit that the steps of all handshakes share.
     pub(super) fn turn(&self) -> Arc<Semaphore> {
-        self.0.turn.clone()
+        self.shared.turn.clone()
     }
 
     /// Reads the files again.
@@ -96,21 +97,21 @@ impl Certificates {
     /// # Errors
     /// [`ServiceError::AccessFile`]: then nothing changes.
     pub fn reload(&self) -> Result<(), ServiceError> {
-        let config = Arc::new(read(&self.0.options, &self.0.protocols)?);
-        *self.0.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        let config = Arc::new(read(&self.shared.options)?);
+        *self.shared.config.write().unwrap_or_else(PoisonError::into_inner) = config;
         Ok(())
     }
 
     /// Reads the files again whenever they change; runs until the future is dropped.
     pub async fn watch_files(self) {
-        let TlsOptions { certificate, key, client_ca } = self.0.options.clone();
+        let TlsOptions { certificate, key, client_ca } = self.shared.options.clone();
         let files = [Some(certificate), Some(key), client_ca].into_iter().flatten().collect();
         let interval = Duration::from_millis(RELOAD_MS);
         keep_read(files, interval, "the files of certificates", move || self.reload()).await;
     }
 }
 
-fn read(options: &TlsOptions, protocols: &[Vec<u8>]) -> Result<ServerConfig, ServiceError> {
+fn read(options: &TlsOptions) -> Result<ServerConfig, ServiceError> {
     let TlsOptions { certificate, key, client_ca } = options;
     let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone());
@@ -134,9 +135,7 @@ fn read(options: &TlsOptions, protocols: &[Vec<u8>]) -> Result<ServerConfig, Ser
         reason: "no PEM of a private key".into(),
     })?;
     // Fails if the key does not belong to the certificate.
-    let mut config = builder.with_single_cert(chain, private).map_err(wrong(certificate))?;
-    config.alpn_protocols = protocols.to_vec();
-    Ok(config)
+    builder.with_single_cert(chain, private).map_err(wrong(certificate))
 }
 
 fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, ServiceError> {
@@ -188,15 +187,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write_pair(folder.path());
         let certificates = Certificates::open(options(folder.path()), &["h2"]).unwrap();
-        let before = certificates.config();
+        let before = certificates.current();
         let key = fs::read(folder.path().join("key.pem")).unwrap();
         write_pair(folder.path());
         certificates.reload().unwrap();
-        assert!(!Arc::ptr_eq(&before, &certificates.config()));
-        let before = certificates.config();
+        assert!(!Arc::ptr_eq(&before, &certificates.current()));
+        let before = certificates.current();
         fs::write(folder.path().join("key.pem"), key).unwrap();
         assert!(certificates.reload().is_err());
-        assert!(Arc::ptr_eq(&before, &certificates.config()));
+        assert!(Arc::ptr_eq(&before, &certificates.current()));
     }
 
     #[test]

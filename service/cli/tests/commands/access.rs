@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::shoal::{Ran, Served, shoal};
 use serde_json::Value;
@@ -166,11 +167,7 @@ fn http_has_the_certificate_and_the_tokens_of_the_server() {
     let before = fs::read_to_string(&cert).unwrap();
     run(&["cert", "dev", "--force", "--out", text(folder.path())]).expect(0);
     assert_ne!(fs::read_to_string(&cert).unwrap(), before);
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while ask(&["--header", &authorization]).is_err() {
-        assert!(std::time::Instant::now() < end, "the old certificate is still used");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    until(|| ask(&["--header", &authorization]).is_ok());
     assert_eq!(served.interrupt(), Some(0));
 }
 
@@ -273,6 +270,15 @@ fn target(served: &Served) -> String {
     format!("https://localhost:{}", served.address.rsplit(':').next().unwrap())
 }
 
+/// Waits until the server has read a changed file.
+fn until(is_done: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_done() {
+        assert!(Instant::now() < end, "the server does not use the file");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn a_profile_keeps_commands_short_and_its_token_at_home() {
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
@@ -333,6 +339,11 @@ fn a_profile_keeps_commands_short_and_its_token_at_home() {
     Ran::command(&mut at_home(&["get", "7", "--profile", "depot"])).expect(0);
     assert!(log_in(&token, &[]).status.success());
     assert_eq!(mode(&profile), 0o600);
+    // Without a target the profile gets a new token for its own one.
+    let renewed = new("c", home);
+    until(|| Ran::command(at_home(&["login"]).env("SHOAL_TOKEN", &renewed)).code == 0);
+    assert!(fs::read_to_string(&profile).unwrap().contains(&renewed));
+    Ran::command(&mut at_home(&["get", "7"])).expect(0);
     Ran::command(&mut at_home(&["logout"])).expect(0);
     assert!(!profile.exists());
     assert!(Ran::command(&mut at_home(&["logout"])).refused(2).contains("default"));
