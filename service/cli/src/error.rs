@@ -144,7 +144,8 @@ impl CliError {
                 }
                 match error.code {
                     Code::NotFound => "`shoal fleets list` lists the fleets",
-                    Code::Unauthenticated => {
+                    // Without a problem of the token it is the replication secret.
+                    Code::Unauthenticated if error.metadata.contains_key("problem") => {
                         "give a token with --token-file or SHOAL_TOKEN, or store one with \
                          `shoal login`"
                     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::shoal::{Ran, Served, shoal};
@@ -270,11 +270,12 @@ fn target(served: &Served) -> String {
     format!("https://localhost:{}", served.address.rsplit(':').next().unwrap())
 }
 
-/// Waits until the server has read a changed file.
+/// Waits until a server has reached a state.
+#[track_caller]
 fn until(is_done: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !is_done() {
-        assert!(Instant::now() < end, "the server does not use the file");
+        assert!(Instant::now() < end, "the server does not reach the state");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -347,4 +348,80 @@ fn a_profile_keeps_commands_short_and_its_token_at_home() {
     Ran::command(&mut at_home(&["logout"])).expect(0);
     assert!(!profile.exists());
     assert!(Ran::command(&mut at_home(&["logout"])).refused(2).contains("default"));
+}
+
+/// A process that is killed on drop.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn followers_and_promotion_need_tls_a_token_and_the_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let file = |name: &str, content: &str| {
+        fs::write(path(name), content).unwrap();
+        path(name).to_str().unwrap().to_owned()
+    };
+    run(&["cert", "dev", "--out", text(folder.path())]).expect(0);
+    let (tokens, cert) = (path("tokens.toml"), path("cert.pem"));
+    let new = |name: &str, rights: &str| {
+        let made = run(&["token", "new", name, "--right", rights, "--tokens", text(&tokens)]);
+        made.expect(0)
+    };
+    let root = file("root.token", &new("root", "report,query,admin"));
+    let link = file("link.token", &new("link", "admin"));
+    let reader = file("reader.token", &new("reader", "query"));
+    let secret = file("secret", "sixteen-or-more-characters\n");
+    let wrong = file("wrong", "another-of-sixteen-characters\n");
+    let serve = |data: &str, more: &[&str]| {
+        let mut command = shoal();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--engine", "cpu"]);
+        command.arg("--data").arg(path(data)).args(["--tokens", text(&tokens)]);
+        command.args(["--tls-cert", text(&cert), "--tls-key", text(&path("key.pem"))]);
+        command.args(more).stderr(Stdio::null());
+        command
+    };
+    let audit = path("audit.jsonl");
+    let of_leader = ["--replication-secret", &secret, "--audit-log", text(&audit)];
+    let leader = Served::spawn(&mut serve("leader", &of_leader));
+    let ask = |served: &Served, arguments: &[&str], token: &str| {
+        let mut command = client(served, arguments);
+        Ran::command(command.args(["--tls-ca", text(&cert), "--token-file", token]))
+    };
+    ask(&leader, &["report", "--object", "7", "--x", "1", "--y", "2"], &root).expect(0);
+    let leader_url = target(&leader);
+    let following = ["--follow", &leader_url, "--follow-tls-ca", text(&cert)];
+    let follow = |data: &str, token: &str, secret: &str| {
+        let more = ["--follow-token-file", token, "--replication-secret", secret];
+        serve(data, &[&following[..], &more].concat())
+    };
+    // Without the right or with another secret nothing is copied.
+    let mut strangers = [follow("a", &reader, &secret), follow("b", &link, &wrong)]
+        .map(|mut command| Killed(command.stdout(Stdio::null()).spawn().unwrap()));
+    until(|| {
+        let refused = fs::read_to_string(&audit).unwrap();
+        refused.contains("no right `admin`") && refused.contains("replication secret")
+    });
+    assert!(strangers.iter_mut().all(|stranger| stranger.0.try_wait().unwrap().is_none()));
+    drop(strangers);
+    let follower = Served::spawn(&mut follow("copy", &link, &secret));
+    until(|| ask(&follower, &["get", "7"], &root).code == 0);
+    // The leader may be gone, so that only rights and the secret can refuse the promotion.
+    let promote = |token: &str, secret: &str| {
+        let promoted = ["promote", "--force", "--replication-secret", secret];
+        ask(&follower, &promoted, token)
+    };
+    assert!(promote(&reader, &secret).refused(1).contains("PERMISSION_DENIED"));
+    let refused = promote(&root, &wrong).refused(1);
+    assert!(refused.contains("--replication-secret") && !refused.contains("login"), "{refused}");
+    promote(&root, &secret).expect(0);
+    let changed = ["report", "--object", "8", "--x", "1", "--y", "2"];
+    ask(&follower, &changed, &root).expect(0);
+    until(|| ask(&leader, &changed, &root).out.contains("FENCED"));
 }
