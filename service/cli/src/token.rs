@@ -35,7 +35,7 @@ enum TokenCommand {
     New(NewArgs),
     /// Show the tokens of a file: names, validity, grants and quotas
     List(ListArgs),
-    /// Remove tokens from a file; a server that uses it ends their calls and streams within a second
+    /// Remove tokens from a file; a server that uses it ends their calls within a second
     Revoke(RevokeArgs),
 }
 

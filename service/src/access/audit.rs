@@ -1,10 +1,10 @@
 //! The audit log: who did or tried what, from where, and whether it was allowed.
 //!
 //! It records the calls whose row in the table of rights is audited, and calls that were refused or
-//! ended for their token, its rights or its quotas, as lines of the server's log or as JSON lines of
-//! a file. A record never contains a token. Refusals beyond a rate are counted only. Writing never
-//! delays a call: lines that the disk does not accept in time are lost. A line states how many were
-//! counted only, or lost.
+//! ended for their token, its rights or its quotas, as lines of the server's log or as JSON lines
+//! of a file. A record never contains a token. Refusals beyond a rate are counted only. Writing
+//! never delays a call: lines that the disk does not accept in time are lost. A line states how
+//! many were counted only, or lost.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};

@@ -124,9 +124,10 @@ impl Call {
         error
     }
 
-    /// As [`Call::refused`], for one of several errors of a call.
-    pub(crate) fn record_quota(&self, error: &ServiceError) {
-        if matches!(error, ServiceError::Quota { .. }) {
+    /// Records in the audit log that parts of the call failed because of a quota, if one did.
+    pub(crate) fn record_quota<'a>(&self, errors: impl IntoIterator<Item = &'a ServiceError>) {
+        let is_of_quota = |error: &&ServiceError| matches!(error, ServiceError::Quota { .. });
+        if let Some(error) = errors.into_iter().find(is_of_quota) {
             self.record(None, Some(&error.to_string()));
         }
     }

@@ -33,7 +33,8 @@ pub const RELOAD_MS: u64 = 250;
 pub const RENAME_CHECK_MS: u64 = 250;
 /// Interval at which a call that waits for a quota checks whether the quota was raised.
 pub const QUOTA_WAIT_MS_MAX: u64 = 1_000;
-/// Refusals of one token, or of one address without a token, that the audit log records in a second.
+/// Refusals of one token, or of one address without a token, that the audit log records in a
+/// second.
 pub const AUDIT_SOURCE_REFUSALS_MAX: usize = 20;
 /// Refusals of all sources that the audit log records in a second.
 pub const AUDIT_REFUSALS_MAX: usize = 500;

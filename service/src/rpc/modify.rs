@@ -60,10 +60,7 @@ async fn settle(
     let places = failures.iter().enumerate().filter(|(_, (_, failure))| failure.is_none());
     let places: Vec<usize> = places.map(|(place, _)| place).collect();
     let changed = fleet.change_regions(call.client(), &session, requests)?;
-    let is_of_quota = |failure: &&ServiceError| matches!(failure, ServiceError::Quota { .. });
-    if let Some(failure) = changed.failures.iter().flatten().find(is_of_quota) {
-        call.record_quota(failure);
-    }
+    call.record_quota(changed.failures.iter().flatten());
     for (place, failure) in places.into_iter().zip(changed.failures) {
         failures[place].1 = failure;
     }

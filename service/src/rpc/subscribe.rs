@@ -134,7 +134,7 @@ async fn open_session(
     if !requests.is_empty() {
         let changed = fleet.change_regions(call.client(), reader.session(), requests)?;
         if let Some((index, error)) = first_failure(changed.failures) {
-            call.record_quota(&error);
+            call.record_quota([&error]);
             return Err(error.under(&format!("regions[{index}]")));
         }
         epoch = fleet.changed_epoch(changed.pending).await?;
