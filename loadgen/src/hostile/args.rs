@@ -2,11 +2,12 @@
 //!
 //! `--help` and the table of results use the same names of attacks.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use shoal_client::is_on_this_machine;
 
 use crate::error::LoadError;
 
@@ -241,40 +242,5 @@ impl HostileArgs {
             _ => true,
         });
         all
-    }
-}
-
-/// True if a URL or `ADDR:PORT` names a loopback address.
-fn is_on_this_machine(target: &str) -> bool {
-    let authority = target.split_once("://").map_or(target, |(_, rest)| rest);
-    let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
-    // What precedes an `@` names no host.
-    if authority.contains('@') {
-        return false;
-    }
-    if let Ok(address) = authority.parse::<SocketAddr>() {
-        return address.ip().is_loopback();
-    }
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_this_machine_is_attacked() {
-        for target in
-            ["http://127.0.0.1:7117", "127.0.0.1:1", "https://[::1]:7/", "localhost:7", "[::1]:7"]
-        {
-            assert!(is_on_this_machine(target), "{target}");
-        }
-        for target in
-            ["http://10.0.0.1:7117", "example.org:1", "localhost.example:7", "localhost:7@x", ""]
-        {
-            assert!(!is_on_this_machine(target), "{target}");
-        }
     }
 }

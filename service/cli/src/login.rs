@@ -5,10 +5,9 @@
 //! input or the terminal, never from the command line, which other users of the machine can see.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
-use std::net::IpAddr;
 
 use clap::Args;
-use shoal_client::Secret;
+use shoal_client::{Secret, is_on_this_machine};
 
 use super::connection::ConnectionArgs;
 use super::error::{CliError, Exit};
@@ -45,7 +44,7 @@ pub async fn log_in(connection: &ConnectionArgs) -> Result<Exit, CliError> {
     let (target, login) = connection.to_log_in()?;
     let given = connection.login.token().map_err(CliError::Usage)?;
     let token = if given.is_some() { given } else { ask()? };
-    if token.is_some() && is_readable_on_the_way(&target) {
+    if token.is_some() && !target.starts_with("https://") && !is_on_this_machine(&target) {
         note("warning: without https everyone on the way to the server can read the token");
     }
     let client = connection.connect_to(&target, &login, token.clone(), None).await?;
@@ -57,15 +56,6 @@ pub async fn log_in(connection: &ConnectionArgs) -> Result<Exit, CliError> {
     writeln!(out, "{}", path.display())?;
     out.flush()?;
     Ok(Exit::Done)
-}
-
-/// Whether a target is on another machine and without TLS.
-fn is_readable_on_the_way(target: &str) -> bool {
-    let authority = target.strip_prefix("http://").unwrap_or(target);
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    !target.starts_with("https://") && !is_here
 }
 
 /// Reads the token from the terminal, without echo, or from the first line of standard input.

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use shoal_client::{LoginArgs, Secret};
@@ -58,8 +58,10 @@ impl Profile {
     /// # Errors
     /// [`CliError::Local`] if the current folder is unknown.
     pub fn new(target: &str, login: &LoginArgs, token: Option<&Secret>) -> Result<Self, CliError> {
-        let absolute = |file: &Option<PathBuf>| file.as_deref().map(std::path::absolute);
-        let absolute = |file| absolute(file).transpose().map_err(CliError::local("a file's path"));
+        let absolute = |file: &Option<PathBuf>| {
+            let path = file.as_deref().map(std::path::absolute).transpose();
+            path.map_err(CliError::local("the path of a file"))
+        };
         Ok(Self {
             target: target.to_owned(),
             tls_ca: absolute(&login.tls_ca)?,
@@ -159,5 +161,5 @@ fn path(name: &str) -> Option<PathBuf> {
     let config = folder("XDG_CONFIG_HOME").filter(|folder| folder.is_absolute());
     let home = || folder("HOME").filter(|folder| folder.is_absolute());
     let config = config.or_else(|| Some(home()?.join(".config")))?;
-    Some(config.join(Path::new("shoal")).join(format!("{name}.toml")))
+    Some(config.join("shoal").join(format!("{name}.toml")))
 }

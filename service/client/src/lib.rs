@@ -17,6 +17,7 @@ mod report;
 mod report_worker;
 mod secret;
 mod subscription;
+mod target;
 mod tls;
 mod totals;
 mod transport;
@@ -37,6 +38,7 @@ pub use shoal_codec::{Aim, PlanChoice};
 /// The messages and services of `shoal.v1`.
 pub use shoal_proto::v1;
 pub use subscription::{SubscriptionHandle, SubscriptionStream};
+pub use target::is_on_this_machine;
 pub use tls::ClientTls;
 pub use totals::{AckTotals, add_counts, rows_total};
 pub use transport::Transport;

@@ -26,19 +26,22 @@ pub(super) struct LimitedBody {
     wait: Option<Wait>,
 }
 
-/// The last frame of an answer that ended for a reason.
-fn last(reason: ServiceError) -> Frame<Bytes> {
-    let mut trailers = HeaderMap::new();
-    // This fails only for bytes that a header may not contain, and tonic encodes these.
-    let _ = Status::from(reason).add_header(&mut trailers);
-    Frame::trailers(trailers)
-}
-
 impl LimitedBody {
     /// The answer `body` of a call.
     pub(super) fn new(body: Body, open: OpenCall, account: Option<Arc<Account>>) -> Self {
         open.answer(body);
         Self { open, account, wait: None }
+    }
+
+    /// The last frame, once the token has ended: it states the reason.
+    fn poll_end(&self, context: &Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let last = |reason: ServiceError| {
+            let mut trailers = HeaderMap::new();
+            // This fails only for bytes that a header may not contain, and tonic encodes these.
+            let _ = Status::from(reason).add_header(&mut trailers);
+            Ok(Frame::trailers(trailers))
+        };
+        self.open.poll_end(context).map(|reason| reason.map(last))
     }
 
     /// Waits while earlier frames have used up the quota.
@@ -70,14 +73,14 @@ impl HttpBody for LimitedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
-        if let Poll::Ready(reason) = this.open.poll_end(context) {
-            return Poll::Ready(reason.map(|reason| Ok(last(reason))));
+        if let Poll::Ready(last) = this.poll_end(context) {
+            return Poll::Ready(last);
         }
         ready!(this.poll_wait(context));
         let frame = this.open.with_answer(|body| Pin::new(body).poll_frame(context));
         let Some(frame) = frame else {
             // The token has ended since the beginning of this poll.
-            return this.open.poll_end(context).map(|reason| reason.map(|it| Ok(last(it))));
+            return this.poll_end(context);
         };
         let frame = ready!(frame);
         if let Some(Ok(frame)) = &frame
