@@ -25,6 +25,7 @@ use super::peer::Peer;
 use super::quota_meter::MeteredQuota;
 use super::rights_table::method_right;
 use super::token_file::TokenTable;
+use crate::cycle::FleetName;
 use crate::error::ServiceError;
 use crate::error::TokenProblem;
 use crate::error::bounded;
@@ -159,11 +160,32 @@ impl Access {
         Ok(call)
     }
 
+    /// Confirms that the caller of a request to a path has the rights that a method needs on a
+    /// fleet, before the body of the request is read. Takes nothing from quotas: the method does.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unauthenticated`], [`ServiceError::PermissionDenied`],
+    /// [`ServiceError::FleetUnknown`], [`ServiceError::FleetName`].
+    pub(crate) fn permit(
+        &self,
+        path: &str,
+        method: &str,
+        fleet: Option<&str>,
+        headers: &HeaderMap,
+        peer: &Peer,
+    ) -> Result<(), ServiceError> {
+        let caller = self.recognize(path, headers, peer)?;
+        let method = method_right(method).ok_or_else(|| ServiceError::method_unknown(method))?;
+        let call = Call { caller, method, peer: peer.address(), access: self.clone() };
+        call.check_method()?;
+        fleet.map_or(Ok(()), |fleet| call.check_fleet(&FleetName::new("fleet", fleet)?))
+    }
+
     /// The caller of a request, before its body is read.
     ///
     /// # Errors
     /// [`ServiceError::Unauthenticated`].
-    pub(crate) fn recognize(
+    fn recognize(
         &self,
         path: &str,
         headers: &HeaderMap,

@@ -11,6 +11,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, header};
 use prometheus_client::metrics::gauge::Gauge;
 use tonic_web::GrpcWebLayer;
@@ -80,15 +81,21 @@ impl App {
         }))
     }
 
-    /// Recognizes the caller of a request, whose body is not read yet. The services check what the
-    /// caller may do.
+    /// Confirms that the caller of a request, whose body is not read yet, has the rights that a
+    /// method needs on a fleet.
     ///
     /// # Errors
-    /// 401 without a valid token where the server needs one.
-    pub(super) fn recognize(&self, request: &Request) -> Result<(), Problem> {
-        let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
-        let caller = self.0.access.recognize(request.uri().path(), request.headers(), &peer);
-        caller.map(|_| ()).map_err(|error| Problem::from(tonic::Status::from(error)))
+    /// 401 without a valid token, 403, 404 for a fleet that the caller may not see.
+    pub(super) fn permit(
+        &self,
+        method: &str,
+        fleet: Option<&str>,
+        request: &Parts,
+    ) -> Result<(), Problem> {
+        let peer = request.extensions.get::<Peer>().cloned().unwrap_or_default();
+        let path = request.uri.path();
+        let permitted = self.0.access.permit(path, method, fleet, &request.headers, &peer);
+        permitted.map_err(|error| Problem::from(tonic::Status::from(error)))
     }
 
     /// All routes.
@@ -126,7 +133,8 @@ impl App {
 
 /// Passes a request on if its origin may call and there is a place for it.
 async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().cloned();
+    let (route, path) =
+        (request.extensions().get::<MatchedPath>().cloned(), request.uri().path().to_owned());
     let is_web = is_web(&request);
     let asked = app.0.origins.check(&request);
     let mut response = match asked {
@@ -144,6 +152,7 @@ async fn admit(State(app): State<App>, request: Request, next: Next) -> Response
             response
         }
     };
+    Problem::write(&mut response, &path);
     let nosniff = HeaderValue::from_static("nosniff");
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
     let route = match &route {

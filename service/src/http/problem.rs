@@ -14,6 +14,8 @@ use serde::Serialize;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
+use crate::error::bounded;
+
 /// Media type of an error.
 pub(super) const PROBLEM_TYPE: &str = "application/problem+json";
 
@@ -35,6 +37,9 @@ struct Details {
     status: u16,
     /// What went wrong in this case.
     detail: String,
+    /// The path of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
     /// The stable reason: one of error.proto without its prefix, or one of HTTP.
     reason: String,
     /// The path of the first wrong field or parameter.
@@ -64,6 +69,7 @@ impl Problem {
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
             detail: detail.into(),
+            instance: None,
             reason,
             field: None,
             metadata: BTreeMap::new(),
@@ -108,6 +114,15 @@ impl Problem {
     pub(super) fn after(mut self, retry_ms: u64) -> Self {
         self.0.retry_after_ms = Some(retry_ms);
         self
+    }
+
+    /// Writes the problem of a response, if it is one, with the path of its request.
+    pub(super) fn write(response: &mut Response, path: &str) {
+        if let Some(mut problem) = response.extensions_mut().remove::<Self>() {
+            problem.0.instance = Some(bounded(path));
+            // A structure of texts and numbers is always JSON.
+            *response.body_mut() = serde_json::to_vec(&problem).unwrap_or_default().into();
+        }
     }
 
     fn code(&self) -> StatusCode {
@@ -159,10 +174,10 @@ fn http_status(code: Code, reason: &str) -> StatusCode {
     }
 }
 
+/// The body is written by [`Problem::write`].
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let text = serde_json::to_vec(&self).unwrap_or_default();
-        let mut response = Response::new(Body::from(text));
+        let mut response = Response::new(Body::empty());
         *response.status_mut() = self.code();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_TYPE));
@@ -174,6 +189,7 @@ impl IntoResponse for Problem {
         if self.0.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        response.extensions_mut().insert(self);
         response
     }
 }

@@ -190,6 +190,10 @@ async fn wrong_requests_are_named_as_the_client_wrote_them() {
         let problem = http.get(&path).await.assert_problem(400, "FIELD");
         assert_eq!(problem["field"], field, "{path}");
     }
+    for path in ["/v1/fleets/%FF", "/v1/fleets/default/objects/%FF"] {
+        let problem = http.get(path).await.assert_problem(400, "FIELD");
+        assert_eq!(problem["field"], "path");
+    }
     let name = http.get("/v1/fleets/%C3%84").await.assert_problem(400, "FLEET_NAME");
     assert_eq!(name["field"], "fleet");
     let token = http.get(&format!("{range}?circle=1,2,3&min_token=AAAA")).await;
@@ -243,6 +247,16 @@ async fn media_types_methods_and_forms_are_answered_by_the_book() {
     assert_eq!(accepting("*/*").await.json()["features"], json!([]));
     http.get("/v1/nothing").await.assert_problem(404, "METHOD_UNKNOWN");
     http.get("/v1/fleets/").await.assert_problem(404, "METHOD_UNKNOWN");
+    // The form is refused before anything else is done.
+    let request = http.request("POST", "/v1/fleets/default/range").header("accept", "text/csv");
+    http.send(request.body("no region".into()).unwrap())
+        .await
+        .assert_problem(406, "NOT_ACCEPTABLE");
+    // The head of a stream of events opens no session.
+    let head = http.call("HEAD", "/v1/fleets/default/events?circle=0,0,1").await;
+    assert_eq!((head.status.as_u16(), head.header("content-type")), (200, "text/event-stream"));
+    let wrong = http.call("HEAD", "/v1/fleets/default/events?colour=red").await;
+    assert_eq!(wrong.status, 400);
 }
 
 #[tokio::test(flavor = "multi_thread")]

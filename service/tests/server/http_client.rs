@@ -91,6 +91,7 @@ impl Answer {
         assert_eq!(problem["reason"], reason, "{problem}");
         assert_eq!(problem["type"], format!("urn:shoal:error:{reason}"));
         assert!(!problem["detail"].as_str().unwrap().is_empty());
+        assert!(problem["instance"].as_str().unwrap().starts_with('/'), "{problem}");
         problem
     }
 }

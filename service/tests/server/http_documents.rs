@@ -27,14 +27,18 @@ fn valid(id: &str) -> (String, Option<Value>) {
         "removeObjects" => ("", Some(json!({ "objects": [99] }))),
         "getObjects" => ("objects=1", None),
         "listNames" => ("name_pattern=*", None),
-        "range" | "events" => ("circle=0,0,10", None),
-        "rangeGeoJson" => ("", Some(polygon)),
+        "range" | "count" | "events" => ("circle=0,0,10", None),
+        "rangeGeoJson" | "countGeoJson" => ("", Some(polygon)),
         "nearest" => ("x=0&y=0&k=1", None),
         "trajectory" => return (format!("objects=1&{window}"), None),
         "passed" => return (format!("circle=0,0,10&{window}&projection=fixes"), None),
         "passedGeoJson" => return (window, Some(polygon)),
         "asOf" => return (format!("time_ms={START_MS}"), None),
         "asOfGeoJson" => return (format!("time_ms={START_MS}"), Some(polygon)),
+        "replay" => return (window, None),
+        "replayGeoJson" => return (window, Some(polygon)),
+        "density" => return (format!("cell=0.5&{window}"), None),
+        "densityGeoJson" => return (format!("cell=0.5&{window}"), Some(polygon)),
         "eventsOfRegions" => {
             ("", Some(json!({ "regions": [{ "region_id": 1, "circle": [0, 0, 5] }] })))
         }
@@ -114,7 +118,8 @@ impl Case<'_> {
 }
 
 fn is_past(id: &str) -> bool {
-    ["trajectory", "passed", "passedGeoJson", "asOf", "asOfGeoJson"].contains(&id)
+    let kind = id.trim_end_matches("GeoJson");
+    ["trajectory", "passed", "asOf", "replay", "density"].contains(&kind)
 }
 
 /// All documented responses but `default`.

@@ -8,6 +8,7 @@ mod access_audit;
 mod access_calls;
 mod access_ends;
 mod access_follower;
+mod access_http;
 mod access_quotas;
 mod access_table;
 mod access_tls;

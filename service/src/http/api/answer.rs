@@ -6,7 +6,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shoal_client::{AnswerRow, QueryAnswer};
@@ -15,6 +15,8 @@ use tokio_stream::StreamExt as _;
 use tonic::{Response as Reply, Status, Streaming};
 
 use super::call::{Call, add};
+use super::density::{DensityHeaderJson, SquareFeature};
+use super::param::Query;
 use super::route::Media;
 use crate::http::problem::Problem;
 use crate::json::{FeatureJson, HeaderJson, PastHeaderJson, RowJson};
@@ -34,6 +36,14 @@ pub(super) const PAST_ROWS: &[Media] = &[
     Media::text(NDJSON),
 ];
 
+/// Media types of an answer with squares.
+pub(super) const SQUARES: &[Media] = &[
+    Media::new(GEOJSON, |generator| {
+        generator.subschema_for::<Features<DensityHeaderJson, SquareFeature>>()
+    }),
+    Media::text(NDJSON),
+];
+
 /// Headers of an answer.
 pub(super) const HEADERS: &[(&str, &str)] = &[
     ("Shoal-Fleet", "The fleet"),
@@ -46,17 +56,20 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Features_of_{H}")]
 #[allow(dead_code, reason = "only its schema is used: an answer is written as it arrives")]
-pub(super) struct Features<H> {
+pub(super) struct Features<H, F = FeatureJson> {
     r#type: super::geometry::CollectionType,
     /// Where and when the answer holds.
     shoal: H,
-    features: Vec<FeatureJson>,
+    features: Vec<F>,
 }
 
 /// The form of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A FeatureCollection.
+    #[default]
     GeoJson,
+    /// One JSON object a line.
     Lines,
 }
 
@@ -66,19 +79,23 @@ pub(super) trait Part: Send + 'static {
 
     fn take_header(&mut self) -> Option<Self::Header>;
 
+    /// Writes the rows of the message.
+    fn write(self, header: &Self::Header, out: &mut Writer) -> serde_json::Result<()>;
+}
+
+/// A message whose rows are objects.
+pub(super) trait Rows: Send + 'static {
     /// The lists of the message.
     fn into_answer(self) -> QueryAnswer;
 }
 
 /// Where and when an answer holds.
-pub(super) trait Head {
+pub(super) trait Head: Send + 'static {
     /// As JSON.
     fn json(&self) -> serde_json::Result<String>;
 
     /// As headers of the response.
     fn headers(&self) -> Vec<(&'static str, String)>;
-
-    fn clock_ms(&self) -> i64;
 }
 
 impl Head for v1::AnswerHeader {
@@ -96,10 +113,6 @@ impl Head for v1::AnswerHeader {
         }
         headers
     }
-
-    fn clock_ms(&self) -> i64 {
-        self.clock_ms
-    }
 }
 
 impl Head for v1::HistoryHeader {
@@ -109,10 +122,6 @@ impl Head for v1::HistoryHeader {
 
     fn headers(&self) -> Vec<(&'static str, String)> {
         common(&self.fleet, self.term, self.epoch, self.clock_ms)
-    }
-
-    fn clock_ms(&self) -> i64 {
-        self.clock_ms
     }
 }
 
@@ -134,6 +143,12 @@ macro_rules! parts {
                 self.header.take()
             }
 
+            fn write(self, header: &v1::$header, out: &mut Writer) -> serde_json::Result<()> {
+                rows(self).try_for_each(|row| out.object(&row, header.clock_ms))
+            }
+        }
+
+        impl Rows for v1::$part {
             fn into_answer(self) -> QueryAnswer {
                 let Self { objects, fixes, names, $($distances,)? .. } = self;
                 QueryAnswer { objects, fixes, names, $($distances,)? ..QueryAnswer::default() }
@@ -149,38 +164,62 @@ parts! {
     TrajectoryResponse: HistoryHeader;
     PassedResponse: HistoryHeader;
     AsOfResponse: HistoryHeader;
+    ReplayResponse: HistoryHeader;
 }
 
 /// The rows of a message.
-pub(super) fn rows<P: Part>(part: P) -> impl Iterator<Item = AnswerRow> {
+pub(super) fn rows<P: Rows>(part: P) -> impl Iterator<Item = AnswerRow> {
     part.into_answer().into_rows()
 }
 
 /// Writes rows, the first one in another way than those after it.
-struct Writer {
+#[derive(Debug, Default)]
+pub(super) struct Writer {
     form: Form,
-    clock_ms: i64,
     has_rows: bool,
+    /// What is written and not taken yet.
+    text: Vec<u8>,
 }
 
 impl Writer {
-    fn write<P: Part>(&mut self, part: P) -> Result<Bytes, Status> {
-        let mut text = Vec::new();
-        for row in rows(part) {
-            let written = match self.form {
-                Form::GeoJson => {
-                    text.extend_from_slice(if self.has_rows { b",\n" } else { b"\n" });
-                    serde_json::to_writer(&mut text, &FeatureJson::new(&row, self.clock_ms))
-                }
-                Form::Lines => serde_json::to_writer(&mut text, &RowJson::new(&row, self.clock_ms)),
-            };
-            written.map_err(|error| Status::internal(error.to_string()))?;
-            if self.form == Form::Lines {
-                text.push(b'\n');
+    pub(super) fn new(form: Form) -> Self {
+        Self { form, ..Self::default() }
+    }
+
+    /// Writes one object.
+    fn object(&mut self, row: &AnswerRow, clock_ms: i64) -> serde_json::Result<()> {
+        self.row_or_feature(&RowJson::new(row, clock_ms), || FeatureJson::new(row, clock_ms))
+    }
+
+    /// Writes one row in the form of the answer.
+    pub(super) fn row_or_feature<F: Serialize>(
+        &mut self,
+        row: &impl Serialize,
+        feature: impl FnOnce() -> F,
+    ) -> serde_json::Result<()> {
+        match self.form {
+            Form::GeoJson => {
+                self.text.extend_from_slice(if self.has_rows { b",\n" } else { b"\n" });
+                serde_json::to_writer(&mut self.text, &feature())?;
             }
-            self.has_rows = true;
+            Form::Lines => {
+                serde_json::to_writer(&mut self.text, row)?;
+                self.text.push(b'\n');
+            }
         }
-        Ok(text.into())
+        self.has_rows = true;
+        Ok(())
+    }
+
+    /// What was written since the last call.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.text)
+    }
+
+    /// The text of a message.
+    fn write<P: Part>(&mut self, part: P, header: &P::Header) -> Result<Bytes, Status> {
+        part.write(header, self).map_err(|error| Status::internal(error.to_string()))?;
+        Ok(self.take().into())
     }
 }
 
@@ -210,7 +249,7 @@ pub(super) async fn answer<P: Part>(
     call: &Call,
     reply: Result<Reply<Streaming<P>>, Status>,
 ) -> Result<Response, Problem> {
-    let form = form(call)?;
+    let form = call.form;
     let (header, first, stream) = begin(call, reply).await?;
     let internal = |error: serde_json::Error| call.problem(Status::internal(error.to_string()));
     let (begin, end) = match form {
@@ -221,9 +260,10 @@ pub(super) async fn answer<P: Part>(
         }
         Form::Lines => (Bytes::new(), Bytes::new()),
     };
-    let mut writer = Writer { form, clock_ms: header.clock_ms(), has_rows: false };
-    let first = writer.write(first).map_err(|status| call.problem(status))?;
-    let parts = stream.map(move |part| writer.write(part?));
+    let mut writer = Writer::new(form);
+    let first = writer.write(first, &header).map_err(|status| call.problem(status))?;
+    let headers_of_answer = header.headers();
+    let parts = stream.map(move |part| writer.write(part?, &header));
     let body = tokio_stream::iter([Ok(begin), Ok(first)])
         .chain(parts)
         .chain(tokio_stream::once(Ok(end)))
@@ -233,42 +273,75 @@ pub(super) async fn answer<P: Part>(
     let headers = response.headers_mut();
     let name = if form == Form::GeoJson { GEOJSON } else { NDJSON };
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(name));
-    add(headers, &header.headers());
+    add(headers, &headers_of_answer);
     Ok(response)
 }
 
 /// The form that the parameter `format` names, otherwise the one that the header `Accept` prefers.
-fn form(call: &Call) -> Result<Form, Problem> {
-    match call.query.word("format") {
+///
+/// # Errors
+/// 406 if no form is accepted.
+pub(super) fn form(query: &Query, headers: &HeaderMap) -> Result<Form, Problem> {
+    match query.word("format") {
         Some("ndjson") => return Ok(Form::Lines),
         Some(_) => return Ok(Form::GeoJson),
         None => {}
     }
-    let Some(accept) = call.headers.get(header::ACCEPT) else { return Ok(Form::GeoJson) };
-    let accept = accept.to_str().unwrap_or_default();
-    accepted(accept).ok_or_else(|| {
+    if !headers.contains_key(header::ACCEPT) {
+        return Ok(Form::GeoJson);
+    }
+    let accept: Vec<_> =
+        headers.get_all(header::ACCEPT).iter().flat_map(HeaderValue::to_str).collect();
+    let accept = accept.join(",");
+    accepted(&accept).ok_or_else(|| {
         let detail = format!("`{accept}` is neither {GEOJSON} nor {NDJSON}");
         Problem::new(StatusCode::NOT_ACCEPTABLE, "NOT_ACCEPTABLE", detail)
     })
 }
 
-/// The form with the greatest weight in `Accept`, the first one if several have it; `None` if none
-/// is accepted (RFC 9110, section 12.5.1).
+/// The form with the greatest weight in `Accept`, the one that is named first if both have it;
+/// `None` if none is accepted. The most specific range that matches a form states its weight (RFC
+/// 9110, section 12.5.1).
 fn accepted(accept: &str) -> Option<Form> {
-    let mut best: Option<(f32, Form)> = None;
-    for range in accept.split(',') {
-        let mut parts = range.split(';').map(str::trim);
-        let form = match parts.next()?.to_ascii_lowercase().as_str() {
-            "*/*" | "application/*" | "application/json" | GEOJSON => Form::GeoJson,
-            NDJSON | "application/jsonl" => Form::Lines,
-            _ => continue,
-        };
-        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0);
-        if weight > best.map_or(0.0, |(weight, _)| weight) {
-            best = Some((weight, form));
-        }
+    struct Range<'a> {
+        name: String,
+        parameters: std::str::Split<'a, char>,
     }
-    best.map(|(_, form)| form)
+    let ranges = accept.split(',').map(|range| {
+        let mut parameters = range.split(';');
+        let name = parameters.next().unwrap_or_default().trim().to_ascii_lowercase();
+        Range { name, parameters }
+    });
+    let ranges: Vec<_> = ranges.collect();
+    let weight = |range: &Range<'_>| {
+        range
+            .parameters
+            .clone()
+            .filter_map(|parameter| parameter.split_once('='))
+            .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
+            .map_or(1.0, |(_, weight)| weight.trim().parse::<f32>().unwrap_or(1.0))
+    };
+    // The weight of a form, how specific the range with it is, and its place.
+    let of_form = |names: &[&str]| {
+        let matching = |name: &str| ranges.iter().position(|range| range.name == name);
+        let exact = names.iter().filter_map(|name| matching(name)).map(|place| (2, place));
+        let named = exact.min_by(|(_, one), (_, next)| {
+            weight(&ranges[*next]).total_cmp(&weight(&ranges[*one])).then(one.cmp(next))
+        });
+        let any = |name, rank| matching(name).map(|place| (rank, place));
+        let (rank, place) = named.or_else(|| any("application/*", 1)).or_else(|| any("*/*", 0))?;
+        Some((weight(&ranges[place]), rank, place)).filter(|(weight, ..)| *weight > 0.0)
+    };
+    let geojson = of_form(&[GEOJSON, "application/json"]);
+    let lines = of_form(&[NDJSON, "application/jsonl"]);
+    match (geojson, lines) {
+        (Some((weight, rank, place)), Some((of_lines, rank_of_lines, place_of_lines))) => {
+            let order = of_lines.total_cmp(&weight);
+            let order = order.then(rank_of_lines.cmp(&rank)).then(place.cmp(&place_of_lines));
+            Some(if order.is_gt() { Form::Lines } else { Form::GeoJson })
+        }
+        (geojson, lines) => geojson.map(|_| Form::GeoJson).or(lines.map(|_| Form::Lines)),
+    }
 }
 
 #[cfg(test)]
@@ -285,6 +358,12 @@ mod tests {
             ("Application/JSON; charset=utf-8", Some(Form::GeoJson)),
             ("text/html", None),
             ("application/json;q=0", None),
+            ("application/geo+json;q=0, */*", Some(Form::Lines)),
+            ("application/x-ndjson; Q=0, */*;q=0.1", Some(Form::GeoJson)),
+            ("*/*, application/x-ndjson", Some(Form::Lines)),
+            ("application/jsonl, application/json", Some(Form::Lines)),
+            ("application/json, application/x-ndjson", Some(Form::GeoJson)),
+            ("application/*;q=0.2, application/x-ndjson;q=0.1", Some(Form::GeoJson)),
             ("", None),
         ] {
             assert_eq!(accepted(accept), form, "{accept}");

@@ -18,6 +18,7 @@ use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
 use tonic::Status;
 use tonic::metadata::MetadataValue;
 
+use super::answer::Form;
 use super::param::{Query, object_number};
 use super::route::Route;
 use crate::access::requester;
@@ -39,6 +40,8 @@ pub(in crate::http) struct Call {
     /// The object in the path; empty without one.
     pub(super) object: String,
     pub(super) query: Query,
+    /// The form of an answer with rows.
+    pub(super) form: Form,
     pub(super) headers: HeaderMap,
     pub(super) extensions: Extensions,
     /// A mutex, because a body cannot be shared by threads, and a call is.
@@ -139,10 +142,25 @@ impl Call {
         match field {
             "name" if !self.fleet.is_empty() => "fleet".to_owned(),
             "window" => "to_ms".to_owned(),
-            "age_max" | "every" | "retention" | "ttl" => format!("{field}_ms"),
+            _ if has_millis(field) => format!("{field}_ms"),
             _ => of_region(field),
         }
     }
+}
+
+/// Whether a field is a span of time, which the API states in milliseconds.
+fn has_millis(field: &str) -> bool {
+    const SPANS: [&str; 8] = [
+        "age_max",
+        "every",
+        "step",
+        "retention",
+        "ttl",
+        "move_interval",
+        "enter_dwell",
+        "leave_dwell",
+    ];
+    SPANS.contains(&field.rsplit('.').next().unwrap_or(field))
 }
 
 /// Translates the path of a field in a region to the API: `rings[1]` of a polygon becomes

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::{StatusCode, header};
+use http::request::Parts;
+use http::{StatusCode, Version, header};
 use http_body::Body as _;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -76,7 +77,6 @@ impl Call {
         };
         let stated = self.body().size_hint();
         if stated.lower() > bytes_max as u64 {
-            self.discard().await;
             return Err(too_large());
         }
         let expected =
@@ -87,7 +87,6 @@ impl Call {
             let end = begun + Duration::from_millis(patience);
             match timeout_at(end, next_bytes(self.body())).await {
                 Ok(Ok(Some(data))) if bytes.len() + data.len() > bytes_max => {
-                    self.discard().await;
                     return Err(too_large());
                 }
                 Ok(Ok(Some(data))) => {
@@ -124,25 +123,6 @@ impl Call {
         Ok(())
     }
 
-    /// Reads and drops part of a refused body: a client that is still sending when the connection
-    /// closes would not receive the reason. With the header `Expect` nothing is read: the client
-    /// sends no body before it has a response.
-    async fn discard(&mut self) {
-        if self.headers.contains_key(header::EXPECT) {
-            return;
-        }
-        let discarding = async {
-            let mut dropped = 0;
-            while dropped < HTTP_DISCARD_BYTES_MAX
-                && let Ok(Some(data)) = next_bytes(self.body()).await
-            {
-                dropped += data.len();
-            }
-        };
-        // A slow client gets the reason if it reads in time.
-        let _ = timeout(Duration::from_millis(HTTP_DISCARD_MS_MAX), discarding).await;
-    }
-
     /// Reads a JSON document of a type.
     ///
     /// # Errors
@@ -154,6 +134,25 @@ impl Call {
         self.media_type()?;
         parse(&self.document(bytes_max).await?)
     }
+}
+
+/// Reads and drops part of the body of a refused request: over HTTP/1.1 a client that is still
+/// sending when the connection closes would not receive the reason. With the header `Expect`
+/// nothing is read: the client sends no body before it has a response.
+pub(super) async fn discard(body: &mut Body, request: &Parts) {
+    if request.version == Version::HTTP_2 || request.headers.contains_key(header::EXPECT) {
+        return;
+    }
+    let discarding = async {
+        let mut dropped = 0;
+        while dropped < HTTP_DISCARD_BYTES_MAX
+            && let Ok(Some(data)) = next_bytes(body).await
+        {
+            dropped += data.len();
+        }
+    };
+    // A slow client gets the reason if it reads in time.
+    let _ = timeout(Duration::from_millis(HTTP_DISCARD_MS_MAX), discarding).await;
 }
 
 /// Parses a document.

@@ -22,14 +22,14 @@ use tonic::Status;
 use super::base64;
 use super::call::Call;
 use super::param;
-use super::route::Media;
+use super::route::{EVENT_STREAM, Media};
 use super::subscriptions::event_word;
 use crate::http::limits::{HTTP_EVENTS_RETRY_MS, HTTP_HEARTBEAT_MS};
 use crate::http::problem::Problem;
 use crate::json::RowJson;
 
 /// Media type of an answer with events.
-pub(super) const EVENTS: &[Media] = &[Media::text("text/event-stream")];
+pub(super) const EVENTS: &[Media] = &[Media::text(EVENT_STREAM)];
 
 /// The data of an event.
 #[derive(Serialize, JsonSchema)]
@@ -226,7 +226,7 @@ fn text(name: &str, id: &[u8], data: &impl Serialize) -> Result<Bytes, Status> {
 }
 
 /// Streams the events of regions, or resumes.
-pub(super) async fn events(mut call: Call) -> Result<Response, Problem> {
+pub(super) async fn events(call: &mut Call) -> Result<Response, Problem> {
     let mut request = call.subscription().await?;
     if let Some(last) = call.headers.get("last-event-id") {
         let token = last.to_str().map_err(|_| "not text".to_owned()).and_then(param::token);
@@ -254,9 +254,14 @@ pub(super) async fn events(mut call: Call) -> Result<Response, Problem> {
     let body = tokio_stream::once(Ok(begin)).chain(events);
     let body =
         body.filter(|text: &Result<Bytes, Status>| text.as_ref().map_or(true, |it| !it.is_empty()));
-    let mut response = Response::new(Body::from_stream(body));
+    Ok(headers().map(|_| Body::from_stream(body)))
+}
+
+/// The answer without its body.
+pub(super) fn headers() -> Response {
+    let mut response = Response::new(Body::empty());
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    response
 }

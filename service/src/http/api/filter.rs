@@ -49,8 +49,12 @@ pub(super) const OPTIONS: &[Param] = &[
         Kind::OneOf(PROJECTIONS),
         "What to return of each object; fixes if absent",
     ),
-    Param::new("min_token", Kind::Token, "The answer shows at least the state of this token"),
+    MIN_TOKEN[0],
 ];
+
+/// The state that an answer shows at least.
+pub(super) const MIN_TOKEN: &[Param] =
+    &[Param::new("min_token", Kind::Token, "The answer shows at least the state of this token")];
 
 /// Like [`OPTIONS`], but for a query of one object, which cannot return a count.
 pub(super) const OBJECT_OPTIONS: &[Param] = &[
@@ -59,7 +63,7 @@ pub(super) const OBJECT_OPTIONS: &[Param] = &[
         Kind::OneOf(&["fixes", "ids"]),
         "What to return of the object; fixes if absent",
     ),
-    OPTIONS[1],
+    MIN_TOKEN[0],
 ];
 
 /// Pages of a listing.

@@ -107,7 +107,7 @@ pub(super) struct FleetsJson {
     next_page_token: Option<String>,
 }
 
-pub(super) async fn list(call: Call) -> Result<Response, Problem> {
+pub(super) async fn list(call: &mut Call) -> Result<Response, Problem> {
     let request = v1::ListFleetsRequest {
         page_size: call.query.integer("page_size").unwrap_or(0) as i32,
         page_token: call.query.text("page_token").unwrap_or_default().to_owned(),
@@ -121,7 +121,7 @@ pub(super) async fn list(call: Call) -> Result<Response, Problem> {
     json(StatusCode::OK, &page, &[])
 }
 
-pub(super) async fn create(mut call: Call) -> Result<Response, Problem> {
+pub(super) async fn create(call: &mut Call) -> Result<Response, Problem> {
     let new: NewFleet = call.parsed(HTTP_REGION_BYTES_MAX).await?;
     let space = new.space.as_deref().map(str::parse::<Space>).transpose();
     let space = space.map_err(|error| Problem::field("space", error))?;
@@ -165,14 +165,14 @@ fn located(status: StatusCode, fleet: &v1::Fleet) -> Result<Response, Problem> {
     Ok(response)
 }
 
-pub(super) async fn describe(call: Call) -> Result<Response, Problem> {
+pub(super) async fn describe(call: &mut Call) -> Result<Response, Problem> {
     let request = call.request(v1::GetFleetRequest { name: call.fleet.clone() });
     let reply = call.fleets().get_fleet(request).await;
     let fleet = reply.map_err(|status| call.problem(status))?.into_inner().fleet;
     json(StatusCode::OK, &FleetJson::new(&fleet.unwrap_or_default()), &[])
 }
 
-pub(super) async fn rename(mut call: Call) -> Result<Response, Problem> {
+pub(super) async fn rename(call: &mut Call) -> Result<Response, Problem> {
     let Rename { new_name } = call.parsed(HTTP_REGION_BYTES_MAX).await?;
     let request = v1::RenameFleetRequest { name: call.fleet.clone(), new_name };
     let reply = call.fleets().rename_fleet(call.request(request)).await;
@@ -180,7 +180,7 @@ pub(super) async fn rename(mut call: Call) -> Result<Response, Problem> {
     located(StatusCode::OK, &fleet.unwrap_or_default())
 }
 
-pub(super) async fn delete(call: Call) -> Result<Response, Problem> {
+pub(super) async fn delete(call: &mut Call) -> Result<Response, Problem> {
     let request = call.request(v1::DeleteFleetRequest { name: call.fleet.clone() });
     call.fleets().delete_fleet(request).await.map_err(|status| call.problem(status))?;
     Ok(StatusCode::NO_CONTENT.into_response())

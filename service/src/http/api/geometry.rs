@@ -141,6 +141,15 @@ fn geometry(bytes: &[u8]) -> Result<Geometry, Problem> {
 }
 
 impl Call {
+    /// Like [`Call::region`], but a region is required.
+    ///
+    /// # Errors
+    /// Names what is wrong or missing.
+    pub(super) async fn required_region(&mut self) -> Result<v1::Region, Problem> {
+        let region = self.region().await?;
+        region.ok_or_else(|| Problem::field("circle", "give it or rectangle"))
+    }
+
     /// The region of the body, or else of the query string.
     ///
     /// # Errors

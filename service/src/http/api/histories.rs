@@ -1,4 +1,5 @@
-//! Queries of the past: tracks, who passed, and the state at a moment.
+//! Queries of the past: tracks, who passed, the state at a moment, all fixes in the order of time,
+//! and how many each square has.
 
 use axum::response::Response;
 use shoal_engine::limits::GET_OBJECTS_MAX;
@@ -32,7 +33,27 @@ pub(super) const MOMENT: &[Param] = &[
     Param::new("objects", Kind::Objects(GET_OBJECTS_MAX), "Only these objects"),
 ];
 
-pub(super) async fn trajectory(call: Call) -> Result<Response, Problem> {
+pub(super) const SPEED: &[Param] = &[Param::new(
+    "speed",
+    Kind::Number(0.0, 1e6),
+    "How fast time passes: with 60 an hour takes a minute; 0 or absent: as fast as the client reads",
+)];
+
+pub(super) const SQUARES_OF: &[Param] = &[
+    Param::new(
+        "cell",
+        Kind::Number(0.0, f64::INFINITY),
+        "Side of a square, in degrees, or metres in a planar fleet",
+    )
+    .required(),
+    Param::new(
+        "step_ms",
+        Kind::Integer(1, EXACT_MAX),
+        "Counts each step of this length on its own; the window is one step if absent",
+    ),
+];
+
+pub(super) async fn trajectory(call: &mut Call) -> Result<Response, Problem> {
     let (objects, names) = call.identified("objects", call.query.objects("objects")).await?;
     let request = v1::TrajectoryRequest {
         fleet: call.fleet.clone(),
@@ -42,14 +63,11 @@ pub(super) async fn trajectory(call: Call) -> Result<Response, Problem> {
         every: millis(&call.query, "every_ms"),
     };
     let reply = call.histories().trajectory(call.request(request)).await;
-    answer(&call, reply).await
+    answer(call, reply).await
 }
 
-pub(super) async fn passed(mut call: Call) -> Result<Response, Problem> {
-    let region = call.region().await?;
-    if region.is_none() {
-        return Err(Problem::field("circle", "give it or rectangle"));
-    }
+pub(super) async fn passed(call: &mut Call) -> Result<Response, Problem> {
+    let region = Some(call.required_region().await?);
     let projection = match call.query.has("projection") {
         true => projection(&call.query),
         false => v1::Projection::Ids,
@@ -62,10 +80,10 @@ pub(super) async fn passed(mut call: Call) -> Result<Response, Problem> {
         projection: projection.into(),
     };
     let reply = call.histories().passed(call.request(request)).await;
-    answer(&call, reply).await
+    answer(call, reply).await
 }
 
-pub(super) async fn as_of(mut call: Call) -> Result<Response, Problem> {
+pub(super) async fn as_of(call: &mut Call) -> Result<Response, Problem> {
     let region = call.region().await?;
     let (objects, names) = call.identified("objects", call.query.objects("objects")).await?;
     let request = v1::AsOfRequest {
@@ -77,5 +95,32 @@ pub(super) async fn as_of(mut call: Call) -> Result<Response, Problem> {
         names,
     };
     let reply = call.histories().as_of(call.request(request)).await;
-    answer(&call, reply).await
+    answer(call, reply).await
+}
+
+pub(super) async fn replay(call: &mut Call) -> Result<Response, Problem> {
+    let region = call.region().await?;
+    let request = v1::ReplayRequest {
+        fleet: call.fleet.clone(),
+        filter: filter(&call.query),
+        region,
+        window: window(&call.query),
+        speed: call.query.number("speed").unwrap_or(0.0),
+    };
+    let reply = call.histories().replay(call.request(request)).await;
+    answer(call, reply).await
+}
+
+pub(super) async fn density(call: &mut Call) -> Result<Response, Problem> {
+    let region = call.region().await?;
+    let request = v1::DensityRequest {
+        fleet: call.fleet.clone(),
+        filter: filter(&call.query),
+        region,
+        window: window(&call.query),
+        cell: call.query.number("cell").unwrap_or(0.0),
+        step: millis(&call.query, "step_ms"),
+    };
+    let reply = call.histories().density(call.request(request)).await;
+    answer(call, reply).await
 }

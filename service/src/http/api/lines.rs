@@ -30,7 +30,7 @@ const BATCHES: usize = 2;
 ///
 /// # Errors
 /// A wrong line, or an error of the stream. The problem states what was applied.
-pub(super) async fn report_lines(mut call: Call) -> Result<Response, Problem> {
+pub(super) async fn report_lines(call: &mut Call) -> Result<Response, Problem> {
     if call.query.has("producer") || call.query.has("batch_seq") {
         let why = "lines are several messages and have no numbers: send a document";
         return Err(Problem::field("producer", why));
@@ -60,13 +60,16 @@ pub(super) async fn report_lines(mut call: Call) -> Result<Response, Problem> {
         feeder.sender = None;
         fed
     };
-    let mut collecting = pin!(collect(&call, acks, places));
-    let (fed, (report, acked)) = tokio::select! {
-        biased;
-        // A stream that ends early takes no more lines.
-        collected = &mut collecting => (Ok(()), collected),
-        fed = feeding => (fed, collecting.await),
+    let (fed, (report, acked)) = {
+        let mut collecting = pin!(collect(call, acks, places));
+        tokio::select! {
+            biased;
+            // A stream that ends early takes no more lines.
+            collected = &mut collecting => (Ok(()), collected),
+            fed = feeding => (fed, collecting.await),
+        }
     };
+    *call.body() = body;
     match fed.and(acked) {
         Ok(()) => report.respond(),
         Err(problem) => Err(problem.with_report(&report)),

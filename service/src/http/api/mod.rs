@@ -7,6 +7,7 @@
 mod answer;
 mod base64;
 mod call;
+mod density;
 mod document;
 mod events;
 mod filter;

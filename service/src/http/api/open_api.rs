@@ -14,7 +14,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::events::Data;
-use super::route::{Media, Route};
+use super::route::{EVENT_STREAM, Media, Route};
 use super::routes::{PATH, ROUTES};
 use super::row::{PointFeature, Row};
 use crate::http::problem::{PROBLEM_TYPE, Problem};
@@ -83,7 +83,7 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     let mut parameters: Vec<Value> = in_path.map(|param| param.open_api("path")).collect();
     let in_query = route.query.iter().copied().flatten();
     parameters.extend(in_query.map(|param| param.open_api("query")));
-    if route.answer.iter().any(|media| media.name == "text/event-stream") {
+    if route.is_stream() {
         parameters.push(json!({
             "name": "Last-Event-ID",
             "in": "header",
@@ -138,7 +138,7 @@ fn content(all: &[Media], generator: &mut SchemaGenerator) -> Value {
     let content = all.iter().map(|media| {
         let schema = match (media.schema, media.name) {
             (Some(schema), _) => schema(generator).to_value(),
-            (None, "text/event-stream") => json!({
+            (None, EVENT_STREAM) => json!({
                 "type": "string",
                 "description": "Server-Sent Events; the data of each is an EventData in JSON, or \
                     a Problem in the event `error`, which ends the stream",

@@ -242,19 +242,35 @@ pub(super) fn token(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
+/// The pairs of a query string. In a name, bytes that are not UTF-8 are replaced.
+pub(super) fn pairs(
+    text: &str,
+) -> impl Iterator<Item = (String, Result<String, std::string::FromUtf8Error>)> {
+    let decoded = |text: &str| {
+        let spaced = text.replace('+', " ");
+        percent_encoding::percent_decode(spaced.as_bytes()).collect::<Vec<u8>>()
+    };
+    text.split('&').filter(|pair| !pair.is_empty()).map(move |pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = String::from_utf8_lossy(&decoded(name)).into_owned();
+        (name, String::from_utf8(decoded(value)))
+    })
+}
+
 impl Query {
     /// Parses a query string; a parameter that is not in `known` is an error.
     pub(super) fn read(text: &str, known: &[&'static [Param]]) -> Result<Self, Problem> {
         let known = || known.iter().copied().flatten();
         let mut values = Vec::new();
-        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+        for (name, value) in pairs(text) {
             let Some(param) = known().find(|param| param.name == name) else {
                 return Err(Problem::field(&name, "no parameter of this call"));
             };
             if values.iter().any(|(name, _)| *name == param.name) {
                 return Err(Problem::field(param.name, "given twice"));
             }
-            let value = param.kind.value(&value);
+            let value = value.map_err(|_| "not UTF-8".to_owned());
+            let value = value.and_then(|value| param.kind.value(&value));
             values.push((param.name, value.map_err(|why| Problem::field(param.name, why))?));
         }
         let query = Self(values);
@@ -404,6 +420,7 @@ mod tests {
             (&format!("k=1&objects={}", "n".repeat(257)), "objects"),
             ("k=1&token=*", "token"),
             ("%FF%FE=1", "\u{fffd}\u{fffd}"),
+            ("k=1&objects=%FF", "objects"),
         ] {
             let problem = read(text).unwrap_err();
             assert_eq!(problem.named(), Some(named), "{text}");

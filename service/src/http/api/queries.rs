@@ -44,7 +44,7 @@ pub(super) const POINT: &[Param] = &[
     ),
 ];
 
-pub(super) async fn get(call: Call) -> Result<Response, Problem> {
+pub(super) async fn get(call: &mut Call) -> Result<Response, Problem> {
     if !call.query.has("objects") && call.query.text("name_pattern").is_none_or(str::is_empty) {
         return Err(Problem::field("objects", "give it or name_pattern"));
     }
@@ -52,16 +52,16 @@ pub(super) async fn get(call: Call) -> Result<Response, Problem> {
     let options = Some(options(&call.query, &call.fleet));
     let request = call.request(v1::GetRequest { options, objects, names });
     let reply = call.queries().get(request).await;
-    answer(&call, reply).await
+    answer(call, reply).await
 }
 
 /// One object as a feature.
-pub(super) async fn get_one(call: Call) -> Result<Response, Problem> {
+pub(super) async fn get_one(call: &mut Call) -> Result<Response, Problem> {
     let (objects, names) = call.identified("object", std::slice::from_ref(&call.object)).await?;
     let options = Some(options(&call.query, &call.fleet));
     let request = call.request(v1::GetRequest { options, objects, names });
     let reply = call.queries().get(request).await;
-    let (header, part, _) = begin(&call, reply).await?;
+    let (header, part, _) = begin(call, reply).await?;
     let Some(row) = rows(part).next() else {
         let detail = format!("fleet {} has no object {}", call.fleet, call.object);
         return Err(Problem::new(StatusCode::NOT_FOUND, "OBJECT_UNKNOWN", detail));
@@ -90,7 +90,7 @@ struct NameJson {
     number: String,
 }
 
-pub(super) async fn names(call: Call) -> Result<Response, Problem> {
+pub(super) async fn names(call: &mut Call) -> Result<Response, Problem> {
     let request = v1::ListNamesRequest {
         fleet: call.fleet.clone(),
         name_pattern: call.query.text("name_pattern").unwrap_or_default().to_owned(),
@@ -104,18 +104,48 @@ pub(super) async fn names(call: Call) -> Result<Response, Problem> {
     json(StatusCode::OK, &NamesJson { names: names.collect(), has_more: page.has_more }, &[])
 }
 
-pub(super) async fn range(mut call: Call) -> Result<Response, Problem> {
-    let region = call.region().await?;
-    if region.is_none() {
-        return Err(Problem::field("circle", "give it or rectangle"));
-    }
+pub(super) async fn range(call: &mut Call) -> Result<Response, Problem> {
+    let region = Some(call.required_region().await?);
     let options = Some(options(&call.query, &call.fleet));
     let request = call.request(v1::RangeRequest { options, region });
     let reply = call.queries().range(request).await;
-    answer(&call, reply).await
+    answer(call, reply).await
 }
 
-pub(super) async fn nearest(call: Call) -> Result<Response, Problem> {
+/// The number of objects in a region.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Count")]
+pub(super) struct CountJson {
+    /// The objects in the region.
+    count: u64,
+    /// The fleet.
+    fleet: String,
+    /// Its term.
+    term: String,
+    /// The count shows the state after this epoch.
+    epoch: u64,
+    /// The clock of the fleet at that epoch, Unix milliseconds.
+    clock_ms: i64,
+}
+
+pub(super) async fn count(call: &mut Call) -> Result<Response, Problem> {
+    let region = call.required_region().await?;
+    let mut options = options(&call.query, &call.fleet);
+    options.projection = v1::Projection::Count.into();
+    let request = v1::RangeRequest { options: Some(options), region: Some(region) };
+    let reply = call.queries().range(call.request(request)).await;
+    let (header, _, _) = begin(call, reply).await?;
+    let count = CountJson {
+        count: header.total,
+        fleet: header.fleet.clone(),
+        term: header.term.to_string(),
+        epoch: header.epoch,
+        clock_ms: header.clock_ms,
+    };
+    json(StatusCode::OK, &count, &header.headers())
+}
+
+pub(super) async fn nearest(call: &mut Call) -> Result<Response, Problem> {
     let number = |name| call.query.number(name);
     let request = v1::NearestRequest {
         options: Some(options(&call.query, &call.fleet)),
@@ -125,5 +155,5 @@ pub(super) async fn nearest(call: Call) -> Result<Response, Problem> {
         distance_max_m: number("distance_max_m"),
     };
     let reply = call.queries().nearest(call.request(request)).await;
-    answer(&call, reply).await
+    answer(call, reply).await
 }

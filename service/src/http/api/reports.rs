@@ -169,7 +169,7 @@ pub(super) fn durability(word: Option<&str>) -> v1::Durability {
     }
 }
 
-pub(super) async fn report(mut call: Call) -> Result<Response, Problem> {
+pub(super) async fn report(call: &mut Call) -> Result<Response, Problem> {
     if call.media_type()? == NDJSON {
         return report_lines(call).await;
     }
@@ -222,7 +222,7 @@ pub(super) struct RemovedJson {
     duplicate: bool,
 }
 
-pub(super) async fn remove(mut call: Call) -> Result<Response, Problem> {
+pub(super) async fn remove(call: &mut Call) -> Result<Response, Problem> {
     let removal: Removal = call.parsed(HTTP_DOCUMENT_BYTES_MAX).await?;
     let is_named = call.is_named().await?;
     let (mut objects, mut names) = (Vec::new(), Vec::new());
@@ -239,13 +239,13 @@ pub(super) async fn remove(mut call: Call) -> Result<Response, Problem> {
     remove_objects(call, objects, names).await
 }
 
-pub(super) async fn remove_one(call: Call) -> Result<Response, Problem> {
+pub(super) async fn remove_one(call: &mut Call) -> Result<Response, Problem> {
     let (objects, names) = call.identified("object", std::slice::from_ref(&call.object)).await?;
     remove_objects(call, objects, names).await
 }
 
 async fn remove_objects(
-    call: Call,
+    call: &mut Call,
     objects: Vec<u64>,
     names: Vec<String>,
 ) -> Result<Response, Problem> {
@@ -260,7 +260,7 @@ async fn remove_objects(
     let reply = reply.map_err(|status| call.problem(status))?.into_inner();
     let token = base64::encode(&reply.token);
     let removed = RemovedJson {
-        fleet: call.fleet,
+        fleet: call.fleet.clone(),
         term: reply.term.to_string(),
         epoch: reply.epoch,
         token: token.clone(),
@@ -271,13 +271,13 @@ async fn remove_objects(
     json(StatusCode::OK, &removed, &[(TOKEN, token)])
 }
 
-pub(super) async fn clear(call: Call) -> Result<Response, Problem> {
+pub(super) async fn clear(call: &mut Call) -> Result<Response, Problem> {
     let request = call.request(v1::ClearFleetRequest { name: call.fleet.clone() });
     let reply = call.fleets().clear_fleet(request).await;
     let reply = reply.map_err(|status| call.problem(status))?.into_inner();
     let token = base64::encode(&reply.token);
     let removed = RemovedJson {
-        fleet: call.fleet,
+        fleet: call.fleet.clone(),
         term: reply.term.to_string(),
         epoch: reply.epoch,
         token: token.clone(),

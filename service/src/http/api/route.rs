@@ -10,8 +10,12 @@ use super::call::Call;
 use super::param::Param;
 use crate::http::problem::Problem;
 
+/// Media type of Server-Sent Events.
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
+
 /// The future answer of a handler.
-pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
+pub(super) type Answering<'a> =
+    Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send + 'a>>;
 
 /// Returns the schema of a type. The generator collects the definitions to which it refers.
 pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
@@ -24,6 +28,8 @@ pub(in crate::http) struct Route {
     pub(super) path: &'static str,
     /// Name of the call, in camel case.
     pub(super) id: &'static str,
+    /// The method whose rights it needs: `/PACKAGE.SERVICE/METHOD`.
+    pub(super) rpc: &'static str,
     /// One line that says what it does.
     pub(super) about: &'static str,
     /// Parameters of the query string.
@@ -38,7 +44,19 @@ pub(in crate::http) struct Route {
     pub(super) headers: &'static [(&'static str, &'static str)],
     /// Statuses of its errors with what they mean; any call may have others.
     pub(super) refusals: &'static [(u16, &'static str)],
-    pub(super) handler: fn(Call) -> Answering,
+    pub(super) handler: for<'a> fn(&'a mut Call) -> Answering<'a>,
+}
+
+impl Route {
+    /// Whether the client chooses the form of the answer.
+    pub(super) fn has_forms(&self) -> bool {
+        self.answer.len() > 1
+    }
+
+    /// Whether the answer has no end.
+    pub(super) fn is_stream(&self) -> bool {
+        self.answer.iter().any(|media| media.name == EVENT_STREAM)
+    }
 }
 
 /// A media type and what it holds.

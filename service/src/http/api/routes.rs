@@ -5,19 +5,23 @@
 use std::sync::Mutex;
 
 use axum::Router;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
+use http::Method;
+use http::request::Parts;
 
-use super::answer::{HEADERS, PAST_ROWS, ROWS};
+use super::answer::{Form, HEADERS, PAST_ROWS, ROWS, SQUARES, form};
 use super::call::Call;
+use super::document::discard;
 use super::events::EVENTS;
-use super::filter::{AGE, FILTER, FORM, OBJECT_OPTIONS, OPTIONS, PAGE, TIMEOUT, WINDOW};
+use super::filter::{AGE, FILTER, FORM, MIN_TOKEN, OBJECT_OPTIONS, OPTIONS, PAGE, TIMEOUT, WINDOW};
 use super::fleets::{self, NewFleet, PAGES, Rename};
 use super::geometry::{REGION, RegionDocument};
-use super::histories::{self, EVERY, MOMENT, PASSED};
+use super::histories::{self, EVERY, MOMENT, PASSED, SPEED, SQUARES_OF};
 use super::param::{Param, Query, object};
-use super::queries::{self, NAMES, NamesJson, OBJECTS, POINT};
+use super::queries::{self, CountJson, NAMES, NamesJson, OBJECTS, POINT};
 use super::reports::{
     self, DURABILITY, MEASURES, NDJSON, NUMBER, Removal, RemovedJson, ReportJson,
 };
@@ -56,7 +60,7 @@ macro_rules! document {
 /// Wraps a handler in a function of the type that a route has.
 macro_rules! handler {
     ($module:ident :: $name:ident) => {{
-        fn handle(call: Call) -> Answering {
+        fn handle(call: &mut Call) -> Answering<'_> {
             Box::pin($module::$name(call))
         }
         handle
@@ -68,6 +72,7 @@ const PLAIN: Route = Route {
     method: "GET",
     path: "",
     id: "",
+    rpc: "",
     about: "",
     query: &[TIMEOUT],
     body: &[],
@@ -91,6 +96,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/fleets",
         id: "listFleets",
+        rpc: "/shoal.v1.FleetService/ListFleets",
         about: "Lists the fleets, ordered by name",
         query: &[PAGES, TIMEOUT],
         answer: document!(FleetsJson),
@@ -102,6 +108,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "POST",
         path: "/v1/fleets",
         id: "createFleet",
+        rpc: "/shoal.v1.FleetService/CreateFleet",
         about: "Creates a fleet",
         body: document!(NewFleet),
         status: 201,
@@ -114,6 +121,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/fleets/{fleet}",
         id: "getFleet",
+        rpc: "/shoal.v1.FleetService/GetFleet",
         about: "Describes a fleet",
         answer: document!(FleetJson),
         handler: handler!(fleets::describe),
@@ -123,6 +131,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "DELETE",
         path: "/v1/fleets/{fleet}",
         id: "deleteFleet",
+        rpc: "/shoal.v1.FleetService/DeleteFleet",
         about: "Deletes a fleet with all its objects",
         status: 204,
         handler: handler!(fleets::delete),
@@ -132,6 +141,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "POST",
         path: "/v1/fleets/{fleet}/rename",
         id: "renameFleet",
+        rpc: "/shoal.v1.FleetService/RenameFleet",
         about: "Gives a fleet another name",
         body: document!(Rename),
         answer: document!(FleetJson),
@@ -144,6 +154,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "POST",
         path: "/v1/fleets/{fleet}/clear",
         id: "clearFleet",
+        rpc: "/shoal.v1.FleetService/ClearFleet",
         about: "Removes every object of a fleet",
         answer: document!(RemovedJson),
         headers: &[("Shoal-Token", "See the member `token`")],
@@ -153,6 +164,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/fleets/{fleet}/names",
         id: "listNames",
+        rpc: "/shoal.v1.QueryService/ListNames",
         about: "Lists the names of a named fleet",
         query: &[NAMES, TIMEOUT],
         answer: document!(NamesJson),
@@ -164,6 +176,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "POST",
         path: "/v1/fleets/{fleet}/objects",
         id: "report",
+        rpc: "/shoal.v1.PositionService/ReportOnce",
         about: "Reports positions: a document in one message, or lines of any number in many",
         query: &[DURABILITY, MEASURES, NUMBER, TIMEOUT],
         body: &[
@@ -186,6 +199,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/fleets/{fleet}/objects",
         id: "getObjects",
+        rpc: "/shoal.v1.QueryService/Get",
         about: "Returns those of the given objects that exist",
         query: &[OBJECTS, OPTIONS, PAGE, FILTER, AGE, FORM],
         handler: handler!(queries::get),
@@ -194,6 +208,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/fleets/{fleet}/objects/{object}",
         id: "getObject",
+        rpc: "/shoal.v1.QueryService/Get",
         about: "Returns one object as a feature",
         query: &[OBJECT_OPTIONS, TIMEOUT],
         answer: document!(FeatureJson),
@@ -206,6 +221,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "DELETE",
         path: "/v1/fleets/{fleet}/objects/{object}",
         id: "removeObject",
+        rpc: "/shoal.v1.PositionService/Remove",
         about: "Removes one object",
         query: &[NUMBER, TIMEOUT],
         answer: document!(RemovedJson),
@@ -217,6 +233,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "POST",
         path: "/v1/fleets/{fleet}/remove",
         id: "removeObjects",
+        rpc: "/shoal.v1.PositionService/Remove",
         about: "Removes objects",
         query: &[NUMBER, TIMEOUT],
         body: document!(Removal),
@@ -229,6 +246,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/fleets/{fleet}/range",
         id: "range",
+        rpc: "/shoal.v1.QueryService/Range",
         about: "Returns every object in a circle or a rectangle",
         query: &[REGION, OPTIONS, PAGE, FILTER, AGE, FORM],
         handler: handler!(queries::range),
@@ -238,6 +256,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "POST",
         path: "/v1/fleets/{fleet}/range",
         id: "rangeGeoJson",
+        rpc: "/shoal.v1.QueryService/Range",
         about: "Returns every object in a GeoJSON polygon or multipolygon",
         query: &[OPTIONS, PAGE, FILTER, AGE, FORM],
         body: REGION_BODY,
@@ -246,8 +265,34 @@ pub(super) const ROUTES: &[Route] = &[
         ..ROWED
     },
     Route {
+        path: "/v1/fleets/{fleet}/count",
+        id: "count",
+        rpc: "/shoal.v1.QueryService/Range",
+        about: "Returns the number of objects in a circle or a rectangle",
+        query: &[REGION, MIN_TOKEN, FILTER, AGE, TIMEOUT],
+        answer: document!(CountJson),
+        headers: HEADERS,
+        handler: handler!(queries::count),
+        ..PLAIN
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/count",
+        id: "countGeoJson",
+        rpc: "/shoal.v1.QueryService/Range",
+        about: "Returns the number of objects in a GeoJSON polygon or multipolygon",
+        query: &[MIN_TOKEN, FILTER, AGE, TIMEOUT],
+        body: REGION_BODY,
+        answer: document!(CountJson),
+        headers: HEADERS,
+        refusals: &[WRONG, UNKNOWN, LARGE, MEDIA],
+        handler: handler!(queries::count),
+        ..PLAIN
+    },
+    Route {
         path: "/v1/fleets/{fleet}/nearest",
         id: "nearest",
+        rpc: "/shoal.v1.QueryService/Nearest",
         about: "Returns the k objects nearest to a point, by distance",
         query: &[POINT, OPTIONS, FILTER, AGE, FORM],
         handler: handler!(queries::nearest),
@@ -256,6 +301,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/fleets/{fleet}/history/trajectory",
         id: "trajectory",
+        rpc: "/shoal.v1.HistoryService/Trajectory",
         about: "Returns the fixes of given objects in a window of time",
         query: &[OBJECTS, WINDOW, EVERY, FORM],
         handler: handler!(histories::trajectory),
@@ -264,6 +310,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/fleets/{fleet}/history/passed",
         id: "passed",
+        rpc: "/shoal.v1.HistoryService/Passed",
         about: "Returns which objects had a fix in a circle or rectangle in a window of time",
         query: &[REGION, WINDOW, PASSED, FILTER, FORM],
         handler: handler!(histories::passed),
@@ -273,6 +320,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "POST",
         path: "/v1/fleets/{fleet}/history/passed",
         id: "passedGeoJson",
+        rpc: "/shoal.v1.HistoryService/Passed",
         about: "Returns which objects had a fix in a GeoJSON polygon in a window of time",
         query: &[WINDOW, PASSED, FILTER, FORM],
         body: REGION_BODY,
@@ -283,6 +331,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/v1/fleets/{fleet}/history/as-of",
         id: "asOf",
+        rpc: "/shoal.v1.HistoryService/AsOf",
         about: "Returns the state of the fleet at a moment",
         query: &[MOMENT, REGION, FILTER, FORM],
         handler: handler!(histories::as_of),
@@ -292,6 +341,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "POST",
         path: "/v1/fleets/{fleet}/history/as-of",
         id: "asOfGeoJson",
+        rpc: "/shoal.v1.HistoryService/AsOf",
         about: "Returns the state in a GeoJSON polygon at a moment",
         query: &[MOMENT, FILTER, FORM],
         body: REGION_BODY,
@@ -300,8 +350,53 @@ pub(super) const ROUTES: &[Route] = &[
         ..PAST
     },
     Route {
+        path: "/v1/fleets/{fleet}/history/replay",
+        id: "replay",
+        rpc: "/shoal.v1.HistoryService/Replay",
+        about: "Returns the fixes of a window in the order of time, each when it is due if a speed is given",
+        query: &[REGION, WINDOW, SPEED, FILTER, FORM],
+        handler: handler!(histories::replay),
+        ..PAST
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/history/replay",
+        id: "replayGeoJson",
+        rpc: "/shoal.v1.HistoryService/Replay",
+        about: "Returns the fixes in a GeoJSON polygon in the order of time",
+        query: &[WINDOW, SPEED, FILTER, FORM],
+        body: REGION_BODY,
+        refusals: &[WRONG, UNKNOWN, FORMS, CONFLICT, LARGE, MEDIA],
+        handler: handler!(histories::replay),
+        ..PAST
+    },
+    Route {
+        path: "/v1/fleets/{fleet}/history/density",
+        id: "density",
+        rpc: "/shoal.v1.HistoryService/Density",
+        about: "Returns the number of fixes by squares of the map and steps of time",
+        query: &[SQUARES_OF, REGION, WINDOW, FILTER, FORM],
+        answer: SQUARES,
+        handler: handler!(histories::density),
+        ..PAST
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/history/density",
+        id: "densityGeoJson",
+        rpc: "/shoal.v1.HistoryService/Density",
+        about: "Returns the number of fixes in a GeoJSON polygon by squares and steps of time",
+        query: &[SQUARES_OF, WINDOW, FILTER, FORM],
+        body: REGION_BODY,
+        answer: SQUARES,
+        refusals: &[WRONG, UNKNOWN, FORMS, CONFLICT, LARGE, MEDIA],
+        handler: handler!(histories::density),
+        ..PAST
+    },
+    Route {
         path: "/v1/fleets/{fleet}/events",
         id: "events",
+        rpc: "/shoal.v1.SubscriptionService/Subscribe",
         about: "Streams what happens in a circle or rectangle, or resumes after Last-Event-ID",
         query: &[REGION, RULES, FILTER, AGE],
         answer: EVENTS,
@@ -312,6 +407,7 @@ pub(super) const ROUTES: &[Route] = &[
         method: "POST",
         path: "/v1/fleets/{fleet}/events",
         id: "eventsOfRegions",
+        rpc: "/shoal.v1.SubscriptionService/Subscribe",
         about: "Streams what happens in many regions, or resumes after Last-Event-ID",
         query: &[],
         body: document!(Subscription),
@@ -330,9 +426,10 @@ pub(in crate::http) fn add_routes(mut router: Router<App>) -> Router<App> {
             "DELETE" => MethodFilter::DELETE,
             _ => MethodFilter::GET,
         };
-        let handler = move |State(app): State<App>, path: RawPathParams, request: Request| {
-            answer(route, app, path, request)
-        };
+        let handler =
+            move |State(app): State<App>, path: Result<RawPathParams, _>, request: Request| {
+                answer(route, app, path, request)
+            };
         router = router.route(route.path, on(method, handler));
     }
     router
@@ -341,36 +438,65 @@ pub(in crate::http) fn add_routes(mut router: Router<App>) -> Router<App> {
 async fn answer(
     route: &'static Route,
     app: App,
-    path: RawPathParams,
+    path: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
 ) -> Response {
-    // The caller is recognized first, so that no body is read for a caller without a valid token.
-    if let Err(problem) = app.recognize(&request) {
-        return problem.into_response();
-    }
-    let answered = match call(route, app, &path, request) {
-        Ok(call) => (route.handler)(call).await,
+    let (parts, mut body) = request.into_parts();
+    let answered = match call(route, &app, &path, &parts) {
+        // The headers alone: no session begins.
+        Ok(_) if parts.method == Method::HEAD && route.is_stream() => Ok(events::headers()),
+        Ok(call) => {
+            let mut call = Call { body: Mutex::new(body), ..call };
+            let answered = (route.handler)(&mut call).await;
+            body = std::mem::take(call.body());
+            answered
+        }
         Err(problem) => Err(problem),
     };
-    answered.unwrap_or_else(Problem::into_response)
+    match answered {
+        Ok(response) => response,
+        Err(problem) => {
+            discard(&mut body, &parts).await;
+            problem.into_response()
+        }
+    }
 }
 
+/// The call of a request, without its body.
 fn call(
     route: &'static Route,
-    app: App,
-    path: &RawPathParams,
-    request: Request,
+    app: &App,
+    path: &Result<RawPathParams, RawPathParamsRejection>,
+    parts: &Parts,
 ) -> Result<Call, Problem> {
-    let of_path = |name| path.iter().find(|(known, _)| *known == name).map(|(_, value)| value);
-    let fleet = of_path("fleet").unwrap_or_default().to_owned();
+    let of_path = |name| {
+        let mut params = path.as_ref().ok()?.iter();
+        params.find(|(known, _)| *known == name).map(|(_, value)| value)
+    };
+    let fleet = of_path("fleet");
+    // The caller and its rights come first: nothing is read for a caller that may not call.
+    app.permit(route.rpc, fleet, parts)?;
+    path.as_ref().map_err(|_| Problem::field("path", "not UTF-8"))?;
+    let fleet = fleet.unwrap_or_default().to_owned();
     let object = of_path("object").map_or(Ok(String::new()), object);
     let object = object.map_err(|why| Problem::field("object", why))?;
-    let (parts, body) = request.into_parts();
     let query = Query::read(parts.uri.query().unwrap_or_default(), route.query)?;
-    let (headers, extensions) = (parts.headers, parts.extensions);
-    let body = Mutex::new(body);
-    let charge = None;
-    Ok(Call { app, route, fleet, object, query, headers, extensions, body, charge })
+    let form = match route.has_forms() {
+        true => form(&query, &parts.headers)?,
+        false => Form::default(),
+    };
+    Ok(Call {
+        app: app.clone(),
+        route,
+        fleet,
+        object,
+        query,
+        form,
+        headers: parts.headers.clone(),
+        extensions: parts.extensions.clone(),
+        body: Mutex::default(),
+        charge: None,
+    })
 }
 
 /// Parameters of a path.
