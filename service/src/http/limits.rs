@@ -37,6 +37,8 @@ pub(super) const HTTP_EVENTS_RETRY_MS: u64 = 1_000;
 /// After the server has ended a connection gracefully, it closes the connection when there was no
 /// call for this time, milliseconds, or for up to twice as long.
 pub(super) const HTTP_END_MS: u64 = 1_000;
+/// Bytes of a text that a client sends over a WebSocket: some 500 regions.
+pub(super) const WEB_SOCKET_TEXT_BYTES_MAX: usize = 64 << 10;
 /// A client over HTTP that takes no bytes for this long loses its connection.
 pub(super) const HTTP_WRITE_STALL_MS_MAX: u64 = 60_000;
 /// Bytes of an answer with a range of a tile archive; the browser asks again for more. Tiles and

@@ -4,6 +4,7 @@
 //! and after many of them; on a shutdown it ends with the calls in progress, and is cut after the
 //! grace period.
 
+use std::convert::Infallible;
 use std::future::{pending, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -19,7 +20,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tower::Service as _;
 use tracing::{debug, warn};
@@ -67,7 +68,25 @@ type Accepted = (SocketAddr, Places);
 #[derive(Clone)]
 struct Serving {
     router: Router,
+    upgrades: Upgrades,
+}
+
+/// Where connections continue that have left HTTP: an extension of requests. The listener waits for
+/// them.
+#[derive(Clone)]
+pub(super) struct Upgrades {
     ends: Ends,
+    _open: mpsc::Sender<Infallible>,
+}
+
+impl Upgrades {
+    /// Runs what serves such a connection, until it is done or connections are cut.
+    pub(super) async fn run(self, serving: impl Future<Output = ()>) {
+        tokio::select! {
+            () = serving => {}
+            () = signalled(self.ends.cut.clone()) => {}
+        }
+    }
 }
 
 /// The signals of the server.
@@ -112,7 +131,9 @@ impl HttpListener {
 
     /// Serves until the server stops and every connection has ended.
     pub(crate) async fn serve(mut self, ends: Ends) {
-        let serving = Serving { router: self.app.clone().router(), ends: ends.clone() };
+        let (open, mut upgraded) = mpsc::channel(1);
+        let upgrades = Upgrades { ends: ends.clone(), _open: open };
+        let serving = Serving { router: self.app.clone().router(), upgrades };
         loop {
             let has_place = self.tls.as_ref().is_none_or(|tls| tls.handshakes.has_place());
             tokio::select! {
@@ -133,6 +154,9 @@ impl HttpListener {
         }
         drop((self.listener, self.tls));
         while self.open.join_next().await.is_some() {}
+        drop(serving);
+        // Ends with the last connection that has left HTTP.
+        let _ = upgraded.recv().await;
     }
 
     /// Takes the places of a connection, or refuses it. With TLS, begins the handshake.
@@ -199,17 +223,20 @@ fn protocol() -> auto::Builder<TokioExecutor> {
 async fn serve_connection(
     connection: Connection<Secured>,
     remote: SocketAddr,
-    Serving { router, ends }: Serving,
+    Serving { router, upgrades }: Serving,
 ) {
+    let ends = upgrades.ends.clone();
     let (activity, peer) = (Activity::default(), Peer::new(remote));
     let service = service_fn(|mut request: Request<Incoming>| {
         let call = activity.begin();
         request.extensions_mut().insert(peer.clone());
+        request.extensions_mut().insert(upgrades.clone());
         let answered = router.clone().call(request.map(Body::new));
         async move { answered.await.map(|response| holding(response, call)) }
     });
     let protocol = protocol();
-    let mut served = pin!(protocol.serve_connection(TokioIo::new(connection), service));
+    let mut served =
+        pin!(protocol.serve_connection_with_upgrades(TokioIo::new(connection), service));
     let ended = tokio::select! {
         ended = served.as_mut() => Some(ended),
         () = activity.over() => None,

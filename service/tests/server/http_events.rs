@@ -5,23 +5,33 @@ use std::collections::BTreeMap;
 use axum::body::{Body, BodyDataStream};
 use http::HeaderMap;
 use serde_json::{Value, json};
+use shoal_proto::v1;
+use shoal_proto::v1::subscribe_response::Kind;
 use shoal_testkit::Random;
 use tokio::sync::watch;
 use tokio_stream::StreamExt as _;
+use tonic::Streaming;
 
 use crate::http_api::send;
 use crate::http_client::Http;
-use crate::running::{Running, START_MS, within};
+use crate::running::{Running, START_MS, rectangle, within};
+use crate::subscriber::{subscribe, subscription};
 
-const EVENTS: &str = "/v1/fleets/default/events";
-const OBJECTS: &str = "/v1/fleets/default/objects";
+pub(crate) const EVENTS: &str = "/v1/fleets/default/events";
+pub(crate) const OBJECTS: &str = "/v1/fleets/default/objects";
 
 /// One event of a stream.
 #[derive(Clone, Debug, Default)]
-struct Event {
-    name: String,
-    id: Option<String>,
-    data: Value,
+pub(crate) struct Event {
+    pub(crate) name: String,
+    pub(crate) id: Option<String>,
+    pub(crate) data: Value,
+}
+
+/// A stream of events.
+pub(crate) trait Events {
+    /// The next event; `None` at the end.
+    async fn next(&mut self) -> Option<Event>;
 }
 
 /// A client as browsers have it.
@@ -45,8 +55,9 @@ impl Stream {
         assert_eq!(parts.status, 200);
         Self { body: body.into_data_stream(), headers: parts.headers, text: String::new() }
     }
+}
 
-    /// The next event; `None` at the end.
+impl Events for Stream {
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -80,10 +91,15 @@ fn parse(block: &str) -> Option<Event> {
     (!event.name.is_empty()).then_some(event)
 }
 
+/// Epoch, kind, object and position of an event.
+type Happened = (u64, String, u64, Value);
+
 /// What a client holds that applies events to its snapshot.
 #[derive(Default)]
 struct Held {
     members: BTreeMap<u64, Value>,
+    /// All events.
+    log: Vec<Happened>,
     last_sequence: u64,
     epoch: u64,
 }
@@ -109,9 +125,13 @@ impl Held {
             }
             "events" => {
                 self.number(data);
+                assert!(data.get("coalesced_from_epoch").is_none(), "{data}");
                 for row in data["regions"][0]["events"].as_array().unwrap() {
                     let (object, place) = position(row);
-                    match row["event"].as_str().unwrap() {
+                    let (epoch, kind) = (data["epoch"].as_u64().unwrap(), &row["event"]);
+                    let kind = kind.as_str().unwrap();
+                    self.log.push((epoch, kind.to_owned(), object, place.clone()));
+                    match kind {
                         "enter" => assert!(self.members.insert(object, place).is_none()),
                         "move" => assert!(self.members.insert(object, place).is_some()),
                         _ => assert!(self.members.remove(&object).is_some()),
@@ -144,37 +164,87 @@ async fn travel(http: Http, stop: watch::Receiver<bool>) -> u64 {
     epoch
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stream_resumed_a_thousand_times_loses_and_repeats_nothing() {
-    let server = Running::start().await;
+/// Reads the events of the same region over gRPC, without a break, up to an epoch.
+async fn follow(
+    mut messages: Streaming<v1::SubscribeResponse>,
+    mut until: watch::Receiver<u64>,
+) -> Vec<Happened> {
+    let mut log = Vec::new();
+    loop {
+        let message = within(messages.message()).await.unwrap().unwrap();
+        let epoch = match message.kind.unwrap() {
+            Kind::Events(batch) => {
+                let region = &batch.regions[0];
+                let rows = region.kinds().zip(&region.objects).zip(&region.fixes);
+                log.extend(rows.map(|((kind, object), fix)| {
+                    let kind = kind.as_str_name().trim_start_matches("EVENT_KIND_").to_lowercase();
+                    (batch.epoch, kind, *object, json!([fix.x, fix.y]))
+                }));
+                batch.epoch * u64::from(message.epoch_done)
+            }
+            Kind::Progress(progress) => progress.epoch,
+            _ => 0,
+        };
+        if epoch >= *until.borrow_and_update() {
+            return log;
+        }
+    }
+}
+
+/// Resumes a stream a thousand times while objects move; nothing is lost or repeated beside a
+/// subscription over gRPC. `open` begins a stream after the event with an id.
+pub(crate) async fn resume_often<E: Events>(
+    server: &Running,
+    open: impl AsyncFn(usize, Option<&str>) -> E,
+) {
+    let region = v1::RegionSubscription {
+        projection: v1::Projection::Fixes.into(),
+        ..subscription(1, rectangle(-1.0, -1.0, 1.0, 1.0))
+    };
+    let mut beside = server.subscriptions().await;
+    let beside = within(beside.subscribe(subscribe(vec![region]))).await.unwrap().into_inner();
+    let (mut held, mut stream) = (Held::default(), open(0, None).await);
+    let mut last = stream.next().await.unwrap().id;
+    let (end, until) = watch::channel(u64::MAX);
+    let beside = tokio::spawn(follow(beside, until));
     let (stop, stopped) = watch::channel(false);
     let traveller = tokio::spawn(travel(server.http1(), stopped));
-    let path = format!("{EVENTS}?rectangle=-1,-1,1,1");
-    let (mut held, mut last) = (Held::default(), None);
-    let (clients, mut random) = ([server.http1(), server.http2()], Random::new(12));
-    for turn in 0..1_000 {
-        let mut stream = Stream::open(&clients[turn % 2], &path, last.as_deref()).await;
+    let mut random = Random::new(12);
+    for turn in 1..=1_000 {
+        stream = open(turn, last.as_deref()).await;
         let opened = stream.next().await.unwrap();
-        assert_eq!((opened.name.as_str(), &opened.data["resumed"]), ("opened", &json!(turn > 0)));
+        assert_eq!((opened.name.as_str(), &opened.data["resumed"]), ("opened", &json!(true)));
         for _ in 0..random.below(4) {
             let event = stream.next().await.unwrap();
             held.apply(&event);
             last = event.id;
         }
-        // The id of `opened` resumes as well.
-        last = last.or(opened.id);
     }
     stop.send_replace(true);
     let epoch = within(traveller).await.unwrap();
-    let mut stream = Stream::open(&clients[0], &path, last.as_deref()).await;
+    end.send_replace(epoch);
+    stream = open(0, last.as_deref()).await;
     while held.epoch < epoch {
         held.apply(&stream.next().await.unwrap());
     }
     assert!(held.last_sequence > 1_000);
-    let range = clients[0].get("/v1/fleets/default/range?rectangle=-1,-1,1,1&format=ndjson").await;
-    let text = String::from_utf8(range.body.to_vec()).unwrap();
-    let expected = text.lines().map(|line| position(&serde_json::from_str(line).unwrap()));
+    held.log.retain(|(of_epoch, ..)| *of_epoch <= epoch);
+    assert_eq!(held.log, within(beside).await.unwrap());
+    let path = "/v1/fleets/default/range?rectangle=-1,-1,1,1&format=ndjson";
+    let text = server.http1().get(path).await.body;
+    let lines = std::str::from_utf8(&text).unwrap().lines();
+    let expected = lines.map(|line| position(&serde_json::from_str(line).unwrap()));
     assert_eq!(held.members, expected.collect::<BTreeMap<_, _>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_resumed_a_thousand_times_loses_and_repeats_nothing() {
+    let server = Running::start().await;
+    let clients = [server.http1(), server.http2()];
+    let path = format!("{EVENTS}?rectangle=-1,-1,1,1");
+    let open =
+        async |turn: usize, last: Option<&str>| Stream::open(&clients[turn % 2], &path, last).await;
+    resume_often(&server, open).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

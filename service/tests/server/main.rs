@@ -41,6 +41,7 @@ mod http_events;
 mod http_names;
 mod http_reports;
 mod http_schema;
+mod http_sockets;
 mod http_web;
 mod large_answers;
 mod listings;

@@ -75,6 +75,22 @@ impl Call {
         self.body.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same call without its body, for what lasts longer than the answer.
+    pub(super) fn without_body(&self) -> Self {
+        Self {
+            app: self.app.clone(),
+            route: self.route,
+            fleet: self.fleet.clone(),
+            object: self.object.clone(),
+            query: self.query.clone(),
+            form: self.form,
+            headers: self.headers.clone(),
+            extensions: self.extensions.clone(),
+            body: Mutex::default(),
+            charge: None,
+        }
+    }
+
     /// Who calls.
     pub(super) fn client(&self) -> Requester {
         requester(&self.extensions)

@@ -17,13 +17,14 @@ use shoal_proto::v1;
 use shoal_proto::v1::subscribe_response::Kind;
 use tokio::time::{Instant, interval_at};
 use tokio_stream::StreamExt as _;
-use tonic::Status;
+use tonic::{Status, Streaming};
 
 use super::base64;
 use super::call::Call;
 use super::param;
 use super::route::{EVENT_STREAM, Media};
 use super::subscriptions::event_word;
+use super::web_socket;
 use crate::http::limits::{HTTP_EVENTS_RETRY_MS, HTTP_HEARTBEAT_MS};
 use crate::http::problem::Problem;
 use crate::json::RowJson;
@@ -154,7 +155,7 @@ fn object_rows(
 }
 
 /// Name and data of a message.
-fn event(message: v1::SubscribeResponse) -> Option<(&'static str, Data)> {
+pub(super) fn event(message: v1::SubscribeResponse) -> Option<(&'static str, Data)> {
     let (first_sequence, last_sequence) = (message.first_sequence, message.last_sequence);
     let epoch_done = message.epoch_done;
     let at = |epoch, clock_ms| At { first_sequence, last_sequence, epoch, clock_ms, epoch_done };
@@ -225,6 +226,20 @@ fn text(name: &str, id: &[u8], data: &impl Serialize) -> Result<Bytes, Status> {
     Ok(text.into())
 }
 
+impl Call {
+    /// The messages of a session.
+    ///
+    /// # Errors
+    /// Those of the service.
+    pub(super) async fn subscribe(
+        &self,
+        request: v1::SubscribeRequest,
+    ) -> Result<Streaming<v1::SubscribeResponse>, Problem> {
+        let reply = self.subscriptions().subscribe(self.request(request)).await;
+        Ok(reply.map_err(|status| self.problem(status))?.into_inner())
+    }
+}
+
 /// Streams the events of regions, or resumes.
 pub(super) async fn events(call: &mut Call) -> Result<Response, Problem> {
     let mut request = call.subscription().await?;
@@ -232,12 +247,14 @@ pub(super) async fn events(call: &mut Call) -> Result<Response, Problem> {
         let token = last.to_str().map_err(|_| "not text".to_owned()).and_then(param::token);
         request.resume_token = token.map_err(|why| Problem::field("Last-Event-ID", why))?;
     }
+    if web_socket::is_asked(&call.headers) {
+        return web_socket::open(call, request).await;
+    }
     if request.regions.is_empty() && request.resume_token.is_empty() {
         let name = if call.route.body.is_empty() { "circle" } else { "regions" };
         return Err(Problem::field(name, "give a region, or Last-Event-ID to resume"));
     }
-    let reply = call.subscriptions().subscribe(call.request(request)).await;
-    let messages = reply.map_err(|status| call.problem(status))?.into_inner();
+    let messages = call.subscribe(request).await?;
     let heartbeat = Duration::from_millis(HTTP_HEARTBEAT_MS);
     let events = messages.map(|message| match message {
         Ok(mut message) => {

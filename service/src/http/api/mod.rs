@@ -24,6 +24,7 @@ mod route;
 mod routes;
 mod row;
 mod subscriptions;
+mod web_socket;
 
 pub(super) use open_api::document;
 pub(super) use routes::add_routes;

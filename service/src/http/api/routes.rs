@@ -9,8 +9,8 @@ use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
-use http::Method;
 use http::request::Parts;
+use http::{Method, header};
 
 use super::answer::{Form, HEADERS, PAST_ROWS, ROWS, SQUARES, form};
 use super::call::Call;
@@ -28,6 +28,7 @@ use super::reports::{
 use super::route::{Answering, Media, Route};
 use super::row::{GeoReport, RowReport};
 use super::subscriptions::{RULES, Subscription};
+use super::web_socket;
 use super::{events, fleets::FleetsJson};
 use crate::http::app::App;
 use crate::http::problem::Problem;
@@ -441,7 +442,13 @@ async fn answer(
     path: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
 ) -> Response {
-    let (parts, mut body) = request.into_parts();
+    let (mut parts, mut body) = request.into_parts();
+    if web_socket::is_asked(&parts.headers)
+        && !parts.headers.contains_key(header::AUTHORIZATION)
+        && let Some(token) = web_socket::authorization(&parts.headers)
+    {
+        parts.headers.insert(header::AUTHORIZATION, token);
+    }
     let answered = match call(route, &app, &path, &parts) {
         // The headers alone: no session begins.
         Ok(_) if parts.method == Method::HEAD && route.is_stream() => Ok(events::headers()),

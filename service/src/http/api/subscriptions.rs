@@ -13,7 +13,7 @@ use shoal_proto::v1;
 use super::call::Call;
 use super::filter::{filter, millis};
 use super::geometry::{Geometry, circle, of_query, rectangle};
-use super::param::{Kind, Param, Query};
+use super::param::{Kind, Param, Query, token};
 use super::region_id::RegionId;
 use crate::http::limits::HTTP_DOCUMENT_BYTES_MAX;
 use crate::http::problem::Problem;
@@ -53,21 +53,23 @@ pub(super) const RULES: &[Param] = &[
         "Leave only at this distance, in metres, from the last position inside",
     ),
     Param::new("snapshot", Kind::Flag, "Report all members first; true if absent"),
-    RETENTION,
+    Param::new(
+        "retention_ms",
+        Kind::Integer(0, DAY_MS),
+        "How long the session continues without a stream; the limit of the server if absent",
+    ),
+    Param::new(
+        "last_event_id",
+        Kind::Token,
+        "The id of the last event received: the stream continues after it; the header beats it",
+    ),
 ];
-
-/// Of the session.
-const RETENTION: Param = Param::new(
-    "retention_ms",
-    Kind::Integer(0, DAY_MS),
-    "How long the session continues without a stream; the limit of the server if absent",
-);
 
 /// Regions to follow.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Subscription {
-    /// The regions. With `Last-Event-ID` they are used only if the session has ended.
+    /// The regions. With the id of an event they are used only if the session has ended.
     #[serde(default)]
     #[schemars(length(max = 16_384))]
     #[serde(deserialize_with = "regions")]
@@ -76,6 +78,9 @@ pub(super) struct Subscription {
     /// absent.
     #[schemars(range(max = 86_400_000))]
     retention_ms: Option<u64>,
+    /// The id of the last event received: the stream continues after it. The header
+    /// `Last-Event-ID` beats it.
+    last_event_id: Option<String>,
 }
 
 /// A list of regions, no longer than a subscription may have.
@@ -107,7 +112,7 @@ fn regions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<FollowedReg
 /// A region and what to report of it. Give one of `circle`, `rectangle` and `geometry`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct FollowedRegion {
+pub(super) struct FollowedRegion {
     /// Chosen by the client; distinct in the document.
     region_id: RegionId,
     /// x, y and radius in metres.
@@ -210,8 +215,8 @@ impl From<FilterJson> for v1::Filter {
 }
 
 impl FollowedRegion {
-    fn into_wire(self, number: usize) -> Result<v1::RegionSubscription, Problem> {
-        let path = |name: &str| format!("regions[{number}].{name}");
+    fn into_wire(self, place: &str) -> Result<v1::RegionSubscription, Problem> {
+        let path = |name: &str| format!("{place}.{name}");
         let geometry = self.geometry.map(Geometry::into_kind).transpose();
         let geometry = geometry.map_err(|why| Problem::field(&path("geometry"), why))?;
         let kinds = [self.circle.map(circle), self.rectangle.map(rectangle), geometry];
@@ -306,24 +311,50 @@ fn of_parameters(query: &Query) -> Result<Option<v1::RegionSubscription>, Proble
     }))
 }
 
+/// The regions of a list of a document.
+///
+/// # Errors
+/// Names the first wrong one.
+pub(super) fn into_wire(
+    list: &str,
+    regions: Vec<FollowedRegion>,
+) -> Result<Vec<v1::RegionSubscription>, Problem> {
+    let regions = regions.into_iter().enumerate();
+    regions.map(|(number, region)| region.into_wire(&format!("{list}[{number}]"))).collect()
+}
+
+impl Subscription {
+    /// The request of the subscription.
+    ///
+    /// # Errors
+    /// Names what is wrong.
+    pub(super) fn request(self, fleet: &str) -> Result<v1::SubscribeRequest, Problem> {
+        let last = self.last_event_id.as_deref().map_or(Ok(Vec::new()), token);
+        Ok(v1::SubscribeRequest {
+            fleet: fleet.to_owned(),
+            regions: into_wire("regions", self.regions)?,
+            resume_token: last.map_err(|why| Problem::field("last_event_id", why))?,
+            retention: self.retention_ms.map(from_millis),
+        })
+    }
+}
+
 impl Call {
     /// The request of a stream of events.
     ///
     /// # Errors
     /// Names what is wrong.
     pub(super) async fn subscription(&mut self) -> Result<v1::SubscribeRequest, Problem> {
-        let (regions, retention) = if self.route.body.is_empty() {
-            let region = of_parameters(&self.query)?;
-            (region.into_iter().collect(), millis(&self.query, "retention_ms"))
-        } else {
+        if !self.route.body.is_empty() {
             let document: Subscription = self.parsed(HTTP_DOCUMENT_BYTES_MAX).await?;
-            let regions = document.regions.into_iter().enumerate();
-            let regions = regions.map(|(number, region)| region.into_wire(number));
-            let regions = regions.collect::<Result<Vec<_>, _>>()?;
-            (regions, document.retention_ms.map(from_millis))
-        };
-        let (fleet, resume_token) = (self.fleet.clone(), Vec::new());
-        Ok(v1::SubscribeRequest { fleet, regions, resume_token, retention })
+            return document.request(&self.fleet);
+        }
+        Ok(v1::SubscribeRequest {
+            fleet: self.fleet.clone(),
+            regions: of_parameters(&self.query)?.into_iter().collect(),
+            resume_token: self.query.bytes("last_event_id").unwrap_or_default().to_vec(),
+            retention: millis(&self.query, "retention_ms"),
+        })
     }
 }
 
