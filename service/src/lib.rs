@@ -3,12 +3,13 @@
 //! `server` starts and stops everything, `rpc` serves the calls, `fleet` runs one engine thread per
 //! fleet with its queues, `persistence` stores cycles, and `cycle` has the types that both use.
 //! Input from clients is validated here, once; the engine receives positions in quanta. The command
-//! line also uses `json`, `timestamp`, `fleet_space` and `line_queue`.
+//! line also uses `csv_fix`, `json`, `timestamp`, `fleet_space` and `line_queue`.
 
 pub mod access;
 mod address_places;
 mod answer_budget;
 mod connections;
+pub mod csv_fix;
 pub mod cycle;
 mod duration;
 pub mod engine_choice;

@@ -19,6 +19,7 @@ use tower::{Layer as _, Service as _};
 
 use super::activity::holding;
 use super::api;
+use super::coding;
 use super::limits::{HTTP_DOCUMENT_BYTES_MAX, HTTP_DOCUMENTS_BYTES_MAX};
 use super::origins::{Asked, Origins};
 use super::pages;
@@ -108,6 +109,7 @@ impl App {
         api::add_routes(pages)
             .fallback(other)
             .method_not_allowed_fallback(method_not_allowed)
+            .layer(coding::encode())
             .layer(middleware::from_fn_with_state(self.clone(), admit))
             .with_state(self)
     }

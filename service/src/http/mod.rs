@@ -7,6 +7,7 @@
 mod activity;
 mod api;
 mod app;
+mod coding;
 mod connection;
 mod limits;
 mod listener;

@@ -36,6 +36,7 @@ mod hostile_rows;
 mod hostile_subscriptions;
 mod http_api;
 mod http_client;
+mod http_codings;
 mod http_documents;
 mod http_events;
 mod http_names;

@@ -29,6 +29,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
             "shoal-history",
             "shoal-position-log",
             "shoal-proto",
+            "shoal-table",
         ],
     ),
     (

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use shoal_client::v1;
-use shoal_table::{CsvReader, CsvRow, FixField, NamedCsvRow};
+use shoal_service::csv_fix::to_wire;
+use shoal_table::{CsvReader, FixField, NamedCsvRow};
 
 use super::fix_source::{FixSource, IdKind, SourceRow, SourceSummary};
 
@@ -32,22 +33,5 @@ impl FixSource for CsvFixes {
             names: FixField::ALL.map(|field| self.0.column_name(field).to_owned()),
             dropped: self.0.dropped().clone(),
         }
-    }
-}
-
-/// A row in the wire's form. Rounding speed and heading to `f32` loses less than storing does.
-fn to_wire(row: &CsvRow) -> v1::Fix {
-    let CsvRow { fix, altitude_m, state, valid_s } = *row;
-    v1::Fix {
-        object: fix.object,
-        time_ms: fix.time_ms,
-        x: fix.x,
-        y: fix.y,
-        speed_mps: fix.speed_mps.map(|speed| speed as f32),
-        heading_deg: fix.heading_deg.map(|heading| heading as f32),
-        altitude_m,
-        state,
-        name: String::new(),
-        valid_s,
     }
 }

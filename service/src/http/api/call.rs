@@ -19,6 +19,7 @@ use tonic::Status;
 use tonic::metadata::MetadataValue;
 
 use super::answer::Form;
+use super::incoming::Incoming;
 use super::param::{Query, object_number};
 use super::route::Route;
 use crate::access::requester;
@@ -45,7 +46,7 @@ pub(in crate::http) struct Call {
     pub(super) headers: HeaderMap,
     pub(super) extensions: Extensions,
     /// A mutex, because a body cannot be shared by threads, and a call is.
-    pub(super) body: Mutex<Body>,
+    pub(super) body: Mutex<Incoming>,
     /// The part of the budget of documents that the call holds.
     pub(super) charge: Option<Charge>,
 }
@@ -71,7 +72,7 @@ clients! {
 
 impl Call {
     /// The part of the body that is not read yet.
-    pub(super) fn body(&mut self) -> &mut Body {
+    pub(super) fn body(&mut self) -> &mut Incoming {
         self.body.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 

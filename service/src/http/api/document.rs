@@ -4,45 +4,16 @@
 //! arrive and until their calls end. A sender that is too slow loses its place. An error in a
 //! document names the path of the wrong member.
 
-use std::pin::Pin;
 use std::time::Duration;
 
-use axum::body::Body;
-use bytes::Bytes;
-use http::request::Parts;
-use http::{StatusCode, Version, header};
-use http_body::Body as _;
+use http::{StatusCode, header};
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tonic::Status;
 
 use super::call::Call;
-use crate::http::limits::{HTTP_DISCARD_BYTES_MAX, HTTP_DISCARD_MS_MAX};
 use crate::http::problem::Problem;
 use crate::limits::{MESSAGE_GRACE_MS, MESSAGE_RATE_MIN_BYTES};
-
-/// The next bytes of a body; `None` at its end.
-///
-/// # Errors
-/// The client left in the middle.
-pub(super) async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Problem> {
-    loop {
-        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
-        match frame {
-            None => return Ok(None),
-            Some(Ok(frame)) => {
-                // Trailers are no data.
-                if let Ok(data) = frame.into_data() {
-                    return Ok(Some(data));
-                }
-            }
-            Some(Err(error)) => {
-                let detail = format!("the body ended early: {error}");
-                return Err(Problem::new(StatusCode::BAD_REQUEST, "MALFORMED", detail));
-            }
-        }
-    }
-}
 
 /// The error for a client that sent nothing for too long.
 pub(super) fn stalled(detail: String) -> Problem {
@@ -85,7 +56,7 @@ impl Call {
         loop {
             let patience = MESSAGE_GRACE_MS + 1_000 * bytes.len() as u64 / MESSAGE_RATE_MIN_BYTES;
             let end = begun + Duration::from_millis(patience);
-            match timeout_at(end, next_bytes(self.body())).await {
+            match timeout_at(end, self.body().next()).await {
                 Ok(Ok(Some(data))) if bytes.len() + data.len() > bytes_max => {
                     return Err(too_large());
                 }
@@ -134,25 +105,6 @@ impl Call {
         self.media_type()?;
         parse(&self.document(bytes_max).await?)
     }
-}
-
-/// Reads and drops part of the body of a refused request: over HTTP/1.1 a client that is still
-/// sending when the connection closes would not receive the reason. With the header `Expect`
-/// nothing is read: the client sends no body before it has a response.
-pub(super) async fn discard(body: &mut Body, request: &Parts) {
-    if request.version == Version::HTTP_2 || request.headers.contains_key(header::EXPECT) {
-        return;
-    }
-    let discarding = async {
-        let mut dropped = 0;
-        while dropped < HTTP_DISCARD_BYTES_MAX
-            && let Ok(Some(data)) = next_bytes(body).await
-        {
-            dropped += data.len();
-        }
-    };
-    // A slow client gets the reason if it reads in time.
-    let _ = timeout(Duration::from_millis(HTTP_DISCARD_MS_MAX), discarding).await;
 }
 
 /// Parses a document.

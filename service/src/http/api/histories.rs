@@ -9,6 +9,7 @@ use super::answer::answer;
 use super::call::Call;
 use super::filter::{filter, millis, projection, window};
 use super::param::{Kind, Param};
+use crate::http::coding::Timed;
 use crate::http::problem::Problem;
 
 /// Longest pause between two fixes of a track that a parameter can ask for: a day.
@@ -107,8 +108,13 @@ pub(super) async fn replay(call: &mut Call) -> Result<Response, Problem> {
         window: window(&call.query),
         speed: call.query.number("speed").unwrap_or(0.0),
     };
+    let is_timed = request.speed > 0.0;
     let reply = call.histories().replay(call.request(request)).await;
-    answer(call, reply).await
+    let mut response = answer(call, reply).await?;
+    if is_timed {
+        response.extensions_mut().insert(Timed);
+    }
+    Ok(response)
 }
 
 pub(super) async fn density(call: &mut Call) -> Result<Response, Problem> {

@@ -1,4 +1,5 @@
-//! Reports of any number of JSON lines: each bounded batch of lines is one message of a stream.
+//! Reports of any number of lines, JSON or CSV: each bounded batch of lines is one message of a
+//! stream.
 //!
 //! The body is read only as fast as the fleet takes the rows. A wrong line ends the report; what
 //! came before it is applied, and the problem says so.
@@ -16,8 +17,10 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use super::call::Call;
-use super::document::{next_bytes, stalled};
-use super::reports::{ReportJson, durability};
+use super::csv_lines::CsvLines;
+use super::document::stalled;
+use super::incoming::Incoming;
+use super::reports::{CSV, ReportJson, durability};
 use super::row;
 use crate::http::limits::{HTTP_BATCH_MS, HTTP_BATCH_ROWS_MAX, HTTP_LINE_BYTES_MAX};
 use crate::http::problem::Problem;
@@ -49,8 +52,10 @@ pub(super) async fn report_lines(call: &mut Call) -> Result<Response, Problem> {
         is_named: call.is_named().await?,
         sender: Some(sender),
         rows: Vec::new(),
-        line: Vec::new(),
-        lines: 0,
+        text: match call.media_type()? {
+            CSV => Text::Csv(CsvLines::default()),
+            _ => Text::Json(JsonLines::default()),
+        },
     };
     let (rows_before, places) = mpsc::unbounded_channel();
     let mut body = std::mem::take(call.body());
@@ -83,102 +88,95 @@ struct Feeder {
     is_named: bool,
     sender: Option<mpsc::Sender<v1::ReportRequest>>,
     rows: Vec<v1::Fix>,
-    /// The part of a line that has arrived.
-    line: Vec<u8>,
-    /// Lines that were read.
-    lines: u64,
+    text: Text,
+}
+
+/// The part of the body that is not read yet.
+enum Text {
+    Json(JsonLines),
+    Csv(CsvLines),
 }
 
 impl Feeder {
     /// Reads lines and sends batches until the body or the stream ends.
     async fn feed(
         &mut self,
-        body: &mut axum::body::Body,
+        body: &mut Incoming,
         rows_before: &mpsc::UnboundedSender<u64>,
     ) -> Result<(), Problem> {
         let mut sent = 0;
-        // The time at which the current batch is sent even if it is not full.
-        let mut due = Instant::now();
+        let patience = Duration::from_millis(MESSAGE_READ_MS_MAX);
+        // The time until which a row is expected, or at which the rows that have arrived are sent.
+        let mut due = Instant::now() + patience;
         loop {
-            if self.rows.is_empty() {
-                due = Instant::now() + Duration::from_millis(MESSAGE_READ_MS_MAX);
-            }
-            let bytes = match timeout_at(due, next_bytes(body)).await {
+            let bytes = match timeout_at(due, body.next()).await {
                 Ok(Ok(bytes)) => bytes,
                 Ok(Err(problem)) => {
                     self.send(&mut sent, rows_before).await;
                     return Err(problem);
                 }
-                Err(_) if self.rows.is_empty() => {
-                    return Err(stalled(format!("no line for {MESSAGE_READ_MS_MAX} ms")));
+                Err(_) if !self.has_rows() => {
+                    return Err(stalled(format!("no row for {MESSAGE_READ_MS_MAX} ms")));
                 }
                 Err(_) => {
+                    let read = self.read(&mut &[][..], Read::Complete);
                     if !self.send(&mut sent, rows_before).await {
                         return Ok(());
                     }
+                    read?;
+                    due = Instant::now() + patience;
                     continue;
                 }
             };
             let Some(bytes) = bytes else {
-                let last = std::mem::take(&mut self.line);
-                let read = self.read(&last);
+                let read = self.read(&mut &[][..], Read::All);
                 self.send(&mut sent, rows_before).await;
                 return read;
             };
-            let was_empty = self.rows.is_empty();
-            let mut rest = &bytes[..];
-            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-                let (head, tail) = rest.split_at(end);
-                rest = &tail[1..];
-                let read = self.end_line(head);
+            let had_rows = self.has_rows();
+            let (mut rest, mut is_sent) = (&bytes[..], false);
+            while !rest.is_empty() {
+                let read = self.read(&mut rest, Read::Enough);
                 let is_full = self.rows.len() >= HTTP_BATCH_ROWS_MAX;
-                if (read.is_err() || is_full) && !self.send(&mut sent, rows_before).await {
-                    return Ok(());
+                if read.is_err() || is_full {
+                    is_sent = true;
+                    if !self.send(&mut sent, rows_before).await {
+                        return Ok(());
+                    }
                 }
                 read?;
             }
-            if let Err(problem) = self.extend(rest) {
-                self.send(&mut sent, rows_before).await;
-                return Err(problem);
-            }
-            if was_empty {
+            if self.has_rows() && (is_sent || !had_rows) {
                 due = Instant::now() + Duration::from_millis(HTTP_BATCH_MS);
+            } else if is_sent {
+                due = Instant::now() + patience;
             }
         }
     }
 
-    /// Adds a part of a line.
-    fn extend(&mut self, part: &[u8]) -> Result<(), Problem> {
-        if self.line.len() + part.len() > HTTP_LINE_BYTES_MAX {
-            let why = format!("longer than {HTTP_LINE_BYTES_MAX} bytes");
-            return Err(Problem::field(&format!("line {}", self.lines + 1), why));
-        }
-        self.line.extend_from_slice(part);
-        Ok(())
+    /// Whether there are rows to be sent.
+    fn has_rows(&self) -> bool {
+        let has_line = match &self.text {
+            Text::Json(_) => false,
+            Text::Csv(lines) => lines.has_line(),
+        };
+        has_line || !self.rows.is_empty()
     }
 
-    /// Reads the line that ends with `part`.
-    fn end_line(&mut self, part: &[u8]) -> Result<(), Problem> {
-        if self.line.is_empty() {
-            return self.read(part);
+    /// Reads rows from the front of `bytes` until they make a message.
+    fn read(&mut self, bytes: &mut &[u8], what: Read) -> Result<(), Problem> {
+        match (&mut self.text, what) {
+            (Text::Json(lines), Read::Enough) => lines.read(bytes, self.is_named, &mut self.rows),
+            (Text::Json(lines), Read::All) => lines.finish(self.is_named, &mut self.rows),
+            (Text::Json(_), Read::Complete) => Ok(()),
+            (Text::Csv(lines), what) => {
+                let is_enough = lines.add(std::mem::take(bytes));
+                match what {
+                    Read::Enough if !is_enough => Ok(()),
+                    _ => lines.read(what == Read::All, self.is_named, &mut self.rows),
+                }
+            }
         }
-        self.extend(part)?;
-        let mut line = std::mem::take(&mut self.line);
-        let read = self.read(&line);
-        line.clear();
-        self.line = line;
-        read
-    }
-
-    fn read(&mut self, line: &[u8]) -> Result<(), Problem> {
-        self.lines += 1;
-        if line.trim_ascii().is_empty() {
-            return Ok(());
-        }
-        let fix = row::one(line, self.is_named)
-            .map_err(|problem| problem.within(&format!("line {}", self.lines)));
-        self.rows.push(fix?);
-        Ok(())
     }
 
     /// Sends the batch; false if the stream has ended.
@@ -190,6 +188,92 @@ impl Feeder {
         *sent += fixes.len() as u64;
         let payload = Some(Payload::Rows(v1::Rows { fixes }));
         sender.send(v1::ReportRequest { payload, ..self.template.clone() }).await.is_ok()
+    }
+}
+
+/// What of the body is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Read {
+    /// What makes a message.
+    Enough,
+    /// All complete lines: the sender pauses.
+    Complete,
+    /// Everything: the body has ended.
+    All,
+}
+
+/// Lines of JSON.
+#[derive(Default)]
+struct JsonLines {
+    /// The part of a line that has arrived.
+    line: Vec<u8>,
+    /// Lines that were read.
+    lines: u64,
+}
+
+impl JsonLines {
+    /// Reads lines from the front of `bytes` until there are enough rows for a message.
+    fn read(
+        &mut self,
+        bytes: &mut &[u8],
+        is_named: bool,
+        rows: &mut Vec<v1::Fix>,
+    ) -> Result<(), Problem> {
+        while rows.len() < HTTP_BATCH_ROWS_MAX {
+            let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+                return self.hold(std::mem::take(bytes));
+            };
+            let part = &bytes[..end];
+            *bytes = &bytes[end + 1..];
+            if self.line.is_empty() {
+                self.check(part)?;
+                self.line(part, is_named, rows)?;
+            } else {
+                self.hold(part)?;
+                self.finish(is_named, rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the line that has arrived.
+    fn finish(&mut self, is_named: bool, rows: &mut Vec<v1::Fix>) -> Result<(), Problem> {
+        let mut line = std::mem::take(&mut self.line);
+        let read = self.line(&line, is_named, rows);
+        line.clear();
+        self.line = line;
+        read
+    }
+
+    /// Holds a part of a line.
+    fn hold(&mut self, part: &[u8]) -> Result<(), Problem> {
+        self.check(part)?;
+        self.line.extend_from_slice(part);
+        Ok(())
+    }
+
+    /// Checks the length of the current line with another part.
+    fn check(&self, part: &[u8]) -> Result<(), Problem> {
+        if self.line.len() + part.len() <= HTTP_LINE_BYTES_MAX {
+            return Ok(());
+        }
+        let why = format!("longer than {HTTP_LINE_BYTES_MAX} bytes");
+        Err(Problem::field(&format!("line {}", self.lines + 1), why))
+    }
+
+    fn line(
+        &mut self,
+        line: &[u8],
+        is_named: bool,
+        rows: &mut Vec<v1::Fix>,
+    ) -> Result<(), Problem> {
+        self.lines += 1;
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let fix = row::one(line, is_named);
+        rows.push(fix.map_err(|problem| problem.within(&format!("line {}", self.lines)))?);
+        Ok(())
     }
 }
 

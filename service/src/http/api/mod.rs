@@ -7,6 +7,7 @@
 mod answer;
 mod base64;
 mod call;
+mod csv_lines;
 mod density;
 mod document;
 mod events;
@@ -14,6 +15,7 @@ mod filter;
 mod fleets;
 mod geometry;
 mod histories;
+mod incoming;
 mod lines;
 mod open_api;
 mod param;

@@ -14,6 +14,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::events::Data;
+use super::reports::CSV;
 use super::route::{EVENT_STREAM, Media, Route};
 use super::routes::{PATH, ROUTES};
 use super::row::{PointFeature, Row};
@@ -142,6 +143,11 @@ fn content(all: &[Media], generator: &mut SchemaGenerator) -> Value {
                 "type": "string",
                 "description": "Server-Sent Events; the data of each is an EventData in JSON, or \
                     a Problem in the event `error`, which ends the stream",
+            }),
+            (None, CSV) => json!({
+                "type": "string",
+                "description": "A header with the names of the columns, then one row a line, as \
+                    `shoal report` reads them from a file",
             }),
             (None, _) => json!({
                 "type": "string",

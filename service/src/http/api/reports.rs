@@ -19,6 +19,8 @@ use crate::limits::PRODUCER_BYTES_MAX;
 
 /// Lines of rows or features.
 pub(super) const NDJSON: &str = "application/x-ndjson";
+/// Lines of CSV after a header with the names of the columns.
+pub(super) const CSV: &str = "text/csv";
 
 /// What an acknowledgement stands for.
 pub(super) const DURABILITY: &[Param] = &[Param::new(
@@ -170,7 +172,7 @@ pub(super) fn durability(word: Option<&str>) -> v1::Durability {
 }
 
 pub(super) async fn report(call: &mut Call) -> Result<Response, Problem> {
-    if call.media_type()? == NDJSON {
+    if matches!(call.media_type()?, NDJSON | CSV) {
         return report_lines(call).await;
     }
     let is_named = call.is_named().await?;

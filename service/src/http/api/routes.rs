@@ -14,16 +14,16 @@ use http::{Method, header};
 
 use super::answer::{Form, HEADERS, PAST_ROWS, ROWS, SQUARES, form};
 use super::call::Call;
-use super::document::discard;
 use super::events::EVENTS;
 use super::filter::{AGE, FILTER, FORM, MIN_TOKEN, OBJECT_OPTIONS, OPTIONS, PAGE, TIMEOUT, WINDOW};
 use super::fleets::{self, NewFleet, PAGES, Rename};
 use super::geometry::{REGION, RegionDocument};
 use super::histories::{self, EVERY, MOMENT, PASSED, SPEED, SQUARES_OF};
+use super::incoming::{Incoming, coding};
 use super::param::{Param, Query, object};
 use super::queries::{self, CountJson, NAMES, NamesJson, OBJECTS, POINT};
 use super::reports::{
-    self, DURABILITY, MEASURES, NDJSON, NUMBER, Removal, RemovedJson, ReportJson,
+    self, CSV, DURABILITY, MEASURES, NDJSON, NUMBER, Removal, RemovedJson, ReportJson,
 };
 use super::route::{Answering, Media, Route};
 use super::row::{GeoReport, RowReport};
@@ -184,6 +184,7 @@ pub(super) const ROUTES: &[Route] = &[
             Media::new(GEOJSON, |generator| generator.subschema_for::<GeoReport>()),
             Media::new(JSON, |generator| generator.subschema_for::<RowReport>()),
             Media::text(NDJSON),
+            Media::text(CSV),
         ],
         answer: document!(ReportJson),
         headers: &[("Shoal-Token", "See the member `token`")],
@@ -442,7 +443,8 @@ async fn answer(
     path: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
 ) -> Response {
-    let (mut parts, mut body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let mut body = Incoming::new(body, &parts.headers);
     if web_socket::is_asked(&parts.headers)
         && !parts.headers.contains_key(header::AUTHORIZATION)
         && let Some(token) = web_socket::authorization(&parts.headers)
@@ -463,7 +465,7 @@ async fn answer(
     match answered {
         Ok(response) => response,
         Err(problem) => {
-            discard(&mut body, &parts).await;
+            body.discard(&parts).await;
             problem.into_response()
         }
     }
@@ -484,6 +486,7 @@ fn call(
     // The caller and its rights come first: nothing is read for a caller that may not call.
     app.permit(route.rpc, fleet, parts)?;
     path.as_ref().map_err(|_| Problem::field("path", "not UTF-8"))?;
+    coding(&parts.headers)?;
     let fleet = fleet.unwrap_or_default().to_owned();
     let object = of_path("object").map_or(Ok(String::new()), object);
     let object = object.map_err(|why| Problem::field("object", why))?;
