@@ -6,6 +6,7 @@
 
 use std::error::Error as _;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::input::InputArgs;
@@ -54,6 +55,8 @@ pub struct ServeConfig {
     pub options: ServerOptions,
     /// The file to play, if any.
     pub replay: Option<ReplayConfig>,
+    /// Whether nobody asked for HTTP, so that the server starts without it if its port is taken.
+    pub is_http_optional: bool,
     /// Log filter.
     pub log: String,
     /// Format of log lines.
@@ -82,10 +85,13 @@ impl ServeConfig {
         let lead_default_ms = replay.is_some().then(|| event_clock_lead_ms(60_000, default_ttl_ms));
         let tls = tls_options(&settings)?;
         let leader_link = leader_link(&settings, tls.as_ref())?;
+        let listen = settings.listen.unwrap_or(default.listen);
+        let http_default = replay.as_ref().and_then(|_| http_beside(listen));
+        let is_http_optional = settings.http_listen.is_none();
         let options = ServerOptions {
-            listen: settings.listen.unwrap_or(default.listen),
+            listen,
             metrics_listen: settings.metrics_listen,
-            http_listen: settings.http_listen,
+            http_listen: settings.http_listen.or(http_default),
             http_allow_origin: settings.http_allow_origin,
             map_tiles: settings.map_tiles,
             engine: settings.engine.unwrap_or_default(),
@@ -122,7 +128,7 @@ impl ServeConfig {
         let log = settings.log.unwrap_or_else(|| LOG_DEFAULT.to_owned());
         logs::check(&log)?;
         let log_format = settings.log_format.unwrap_or_default();
-        Ok(Self { options, replay, log, log_format })
+        Ok(Self { options, replay, is_http_optional, log, log_format })
     }
 
     /// Logs the configuration, each value under its name.
@@ -235,6 +241,12 @@ fn replay(settings: &Settings) -> Result<Option<ReplayConfig>, CliError> {
         }
         None => Ok(None),
     }
+}
+
+/// The address of HTTP beside that of gRPC, for trials on this machine: the next port.
+fn http_beside(listen: SocketAddr) -> Option<SocketAddr> {
+    let port = if listen.port() == 0 { 0 } else { listen.port().checked_add(1)? };
+    listen.ip().is_loopback().then(|| SocketAddr::new(listen.ip(), port))
 }
 
 /// The certificates of the listener.

@@ -31,7 +31,7 @@ use crate::config::ServeConfig;
 use crate::input::InputArgs;
 use crate::logs::{self, LogFormat};
 use crate::output::stdout;
-use crate::replay::Replayer;
+use crate::replay::{Addresses, Replayer};
 use crate::stop_signal::stop_signal;
 
 /// Flag that lists the limits.
@@ -50,7 +50,7 @@ pub struct Settings {
     #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_METRICS_LISTEN")]
     pub metrics_listen: Option<SocketAddr>,
     /// Serve HTTP on this address: a JSON API, events and gRPC-Web; see docs/http.md [default:
-    /// nowhere]
+    /// nowhere; with --replay on loopback, the port after that of --listen]
     #[arg(long, value_name = "ADDR:PORT", env = "SHOAL_HTTP_LISTEN")]
     pub http_listen: Option<SocketAddr>,
     /// Let web pages of these origins, as in https://HOST, call over HTTP; * lets all;
@@ -290,12 +290,19 @@ pub fn run(args: &ServeArgs) -> Result<Exit, CliError> {
 }
 
 async fn serve(config: ServeConfig) -> Result<(), CliError> {
-    let ServeConfig { options, replay, .. } = config;
+    let ServeConfig { options, replay, is_http_optional, .. } = config;
     let replay = replay.map(Replayer::open).transpose()?;
     let stop = stop_signal()?;
     let listener = bind(options.listen).await?;
     let metrics = bind_optional("metrics", options.metrics_listen).await?;
-    let http = bind_optional("http", options.http_listen).await?;
+    let http = match bind_optional("http", options.http_listen).await {
+        Err(error) if is_http_optional => {
+            tracing::warn!(%error, "HTTP is not served");
+            None
+        }
+        bound => bound?,
+    };
+    let http_address = http.as_ref().and_then(|listener| listener.local_addr().ok());
     let address =
         listener.local_addr().map_err(CliError::local("reading the listener's address"))?;
     let listeners = Listeners { clients: listener, metrics, http };
@@ -314,7 +321,10 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
         ready.notified().await;
         logs::say(&format!("listening on {address}"));
         if let Some(replay) = replay {
-            replay.run(address, own, stopped).await;
+            // A command without a token would be refused.
+            let http_address = http_address.filter(|_| own.token.is_none());
+            let addresses = Addresses { grpc: address, http: http_address };
+            replay.run(addresses, own, stopped).await;
         }
         std::future::pending::<Infallible>().await
     };

@@ -35,6 +35,16 @@ fn valid(id: &str) -> (String, Option<Value>) {
         "passedGeoJson" => return (window, Some(polygon)),
         "asOf" => return (format!("time_ms={START_MS}"), None),
         "asOfGeoJson" => return (format!("time_ms={START_MS}"), Some(polygon)),
+        "ownTracks" => {
+            let tst = START_MS / 1_000;
+            ("", Some(json!({ "_type": "location", "tid": "3", "lat": 0, "lon": 0, "tst": tst })))
+        }
+        "osmAnd" => ("id=3&lat=0&lon=0", None),
+        "osmAndBody" => {
+            let coords = json!({ "latitude": 0, "longitude": 0, "speed": -1 });
+            let location = json!({ "timestamp": "2020-01-02T00:00:00Z", "coords": coords });
+            ("", Some(json!({ "device_id": "3", "location": location })))
+        }
         "replay" => return (window, None),
         "replayGeoJson" => return (window, Some(polygon)),
         "density" => return (format!("cell=0.5&{window}"), None),
@@ -73,6 +83,10 @@ impl Case<'_> {
             (200, "listNames") => fleet = "trucks",
             (409, _) | (200 | 201, _) => {}
             (204, "deleteFleet") => fleet = "doomed",
+            (400, "ownTracks") => body = Some(json!({ "_type": "encrypted", "data": "" })),
+            (400, "osmAnd" | "osmAndBody") => {
+                (query, body) = ("lat=north".to_owned(), Some(json!({})));
+            }
             (400, _) => query = "colour=red".to_owned(),
             (404, _) => (fleet, object) = ("no-such", 77),
             (406, _) => accept = "text/csv",

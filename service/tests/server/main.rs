@@ -43,6 +43,7 @@ mod http_names;
 mod http_reports;
 mod http_schema;
 mod http_sockets;
+mod http_trackers;
 mod http_web;
 mod large_answers;
 mod listings;

@@ -14,10 +14,20 @@ const RADIUS_M_MIN: f64 = 1_000.0;
 /// Largest radius of the circle, metres.
 const RADIUS_M_MAX: f64 = 64_000.0;
 
+/// Where the server answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// gRPC.
+    pub grpc: SocketAddr,
+    /// HTTP, if it is served without tokens.
+    pub http: Option<SocketAddr>,
+}
+
 /// Example commands for the current state of the fleet; see the file's head.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Advice {
     program: String,
+    http: Option<SocketAddr>,
     target: String,
     centre: (f64, f64),
     radius_m: f64,
@@ -31,7 +41,7 @@ impl Advice {
     /// Those of the connection and the server.
     pub(super) async fn query(
         client: &Client,
-        address: SocketAddr,
+        addresses: Addresses,
         busiest: (f64, f64),
     ) -> Result<Option<Self>, Error> {
         let centre = (round(busiest.0), round(busiest.1));
@@ -42,11 +52,12 @@ impl Advice {
         while radius_m < RADIUS_M_MAX && count(client, centre, radius_m).await? == 0 {
             radius_m *= 2.0;
         }
-        let target = match address.to_string() {
+        let target = match addresses.grpc.to_string() {
             address if address == LISTEN_DEFAULT => String::new(),
             address => format!(" --target http://{address}"),
         };
-        Ok(Some(Self { program: program(), target, centre, radius_m, object }))
+        let (program, http) = (program(), addresses.http);
+        Ok(Some(Self { program, http, target, centre, radius_m, object }))
     }
 }
 
@@ -85,12 +96,16 @@ fn program() -> String {
 
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { program, target, centre: (x, y), radius_m, object } = self;
+        let Self { program, http, target, centre: (x, y), radius_m, object } = self;
         writeln!(f, "try, in another terminal:")?;
         writeln!(f, "  {program} range --circle {x},{y},{radius_m}{target}")?;
         writeln!(f, "  {program} nearest {x},{y} -k 5{target}")?;
         writeln!(f, "  {program} get {object}{target}")?;
         writeln!(f, "  {program} watch --circle {x},{y},{radius_m}{target}")?;
+        if let Some(http) = http {
+            let range = format!("/v1/fleets/default/range?circle={x},{y},{radius_m}");
+            writeln!(f, "  curl 'http://{http}{range}'")?;
+        }
         write!(f, "  {program} stats --watch{target}")
     }
 }
@@ -103,6 +118,7 @@ mod tests {
     fn the_default_address_needs_no_target() {
         let advice = |target: &str| Advice {
             program: "shoal".to_owned(),
+            http: Some("127.0.0.1:7118".parse().unwrap()),
             target: target.to_owned(),
             centre: (-97.7403, 30.2729),
             radius_m: 1_000.0,
@@ -111,6 +127,8 @@ mod tests {
         let text = advice("").to_string();
         assert!(text.contains("shoal range --circle -97.7403,30.2729,1000\n"), "{text}");
         assert!(text.contains("shoal get 264\n"));
+        let range = "http://127.0.0.1:7118/v1/fleets/default/range?circle=-97.7403,30.2729,1000";
+        assert!(text.contains(&format!("curl '{range}'\n")), "{text}");
         let text = advice(" --target http://127.0.0.1:1").to_string();
         assert_eq!(text.matches("--target http://127.0.0.1:1").count(), 5);
     }

@@ -8,4 +8,5 @@ mod status_line;
 mod survey;
 mod time_order;
 
+pub use advice::Addresses;
 pub use replayer::Replayer;

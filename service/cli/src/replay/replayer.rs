@@ -3,7 +3,6 @@
 //! A failure of the replay is logged, and the server continues with the rows that it has. To send
 //! every row exactly once, use `shoal report`.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use shoal_service::fleet_space;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use super::advice::Advice;
+use super::advice::{Addresses, Advice};
 use super::player::{Pace, Progress, play};
 use super::status_line::StatusLine;
 use super::survey::Survey;
@@ -69,26 +68,26 @@ impl Replayer {
         Ok(Box::new(TimeOrder::of(source)))
     }
 
-    /// Plays the file into the server at `address` until it ends or `stopped` is true.
+    /// Plays the file into the server at `addresses` until it ends or `stopped` is true.
     /// It connects with `options`.
     pub async fn run(
         self,
-        address: SocketAddr,
+        addresses: Addresses,
         options: ConnectOptions,
         mut stopped: watch::Receiver<bool>,
     ) {
         let file = self.config.file.display().to_string();
         tokio::select! {
-            result = self.replay(address, options) => if let Err(error) = result {
+            result = self.replay(addresses, options) => if let Err(error) = result {
                 tracing::error!(%file, %error, "the replay ended early");
             },
             _ = stopped.wait_for(|stopped| *stopped) => {}
         }
     }
 
-    async fn replay(self, address: SocketAddr, options: ConnectOptions) -> Result<(), CliError> {
+    async fn replay(self, addresses: Addresses, options: ConnectOptions) -> Result<(), CliError> {
         let options = ConnectOptions { timeout: TIMEOUT, ..options };
-        let client = Client::connect(&address.to_string(), options).await?;
+        let client = Client::connect(&addresses.grpc.to_string(), options).await?;
         let fleet = client.get_fleet("").await?;
         let (space, ids) = (fleet_space::space(&fleet)?, IdKind::of(&fleet));
         let mut source = self.source()?;
@@ -118,7 +117,7 @@ impl Replayer {
             tracing::warn!(measures, ?first, "measures that cannot be stored are dropped");
         }
         let pace = Pace { first_ms: survey.first_ms, speedup };
-        let totals = self.play(&client, address, &survey, ids, pace).await?;
+        let totals = self.play(&client, addresses, &survey, ids, pace).await?;
         tracing::info!(
             rows = totals.rows_total(),
             applied = totals.rows.applied,
@@ -132,7 +131,7 @@ impl Replayer {
             "replay done"
         );
         logs::say(&format!("replay done: {} rows; serving until Ctrl-C", totals.rows_total()));
-        advise(&client, address, &survey).await;
+        advise(&client, addresses, &survey).await;
         Ok(())
     }
 
@@ -140,7 +139,7 @@ impl Replayer {
     async fn play(
         &self,
         client: &Client,
-        address: SocketAddr,
+        addresses: Addresses,
         survey: &Survey,
         ids: IdKind,
         pace: Pace,
@@ -153,7 +152,7 @@ impl Replayer {
         let watching = async {
             // The commands need an object to find.
             if first.wait_for(|totals| totals.rows.applied > 0).await.is_ok() {
-                advise(client, address, survey).await;
+                advise(client, addresses, survey).await;
             }
             status.run().await;
         };
@@ -166,8 +165,8 @@ impl Replayer {
 }
 
 /// Prints commands to try. An error of the server is reported at the end of the replay.
-async fn advise(client: &Client, address: SocketAddr, survey: &Survey) {
-    match Advice::query(client, address, survey.busiest).await {
+async fn advise(client: &Client, addresses: Addresses, survey: &Survey) {
+    match Advice::query(client, addresses, survey.busiest).await {
         Ok(Some(advice)) => logs::say(&advice.to_string()),
         Ok(None) => tracing::warn!("the fleet holds no object"),
         Err(error) => tracing::warn!(%error, "cannot find commands to try"),

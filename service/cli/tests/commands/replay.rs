@@ -59,9 +59,10 @@ fn printed_example_commands_work_unchanged() {
     let mut lines = served.lines_until("replay done");
     lines.extend(served.lines_until("stats --watch"));
     let offered: BTreeSet<&str> = lines.iter().filter_map(|line| line.strip_prefix("  ")).collect();
-    assert!(offered.len() >= 5, "{lines:#?}");
+    assert!(offered.len() >= 6, "{lines:#?}");
+    assert!(offered.iter().any(|line| line.starts_with("curl 'http://")), "{lines:#?}");
     for line in offered {
-        let mut words = line.split(' ');
+        let mut words = line.split(' ').map(|word| word.trim_matches('\''));
         let mut command = Command::new(words.next().unwrap());
         command.args(words).env_clear();
         if line.contains(" stats ") {

@@ -41,6 +41,8 @@ pub(in crate::http) struct Call {
     /// The object in the path; empty without one.
     pub(super) object: String,
     pub(super) query: Query,
+    /// The query string as it was sent.
+    pub(super) query_text: String,
     /// The form of an answer with rows.
     pub(super) form: Form,
     pub(super) headers: HeaderMap,
@@ -84,6 +86,7 @@ impl Call {
             fleet: self.fleet.clone(),
             object: self.object.clone(),
             query: self.query.clone(),
+            query_text: self.query_text.clone(),
             form: self.form,
             headers: self.headers.clone(),
             extensions: self.extensions.clone(),

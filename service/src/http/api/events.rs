@@ -19,9 +19,9 @@ use tokio::time::{Instant, interval_at};
 use tokio_stream::StreamExt as _;
 use tonic::{Status, Streaming};
 
-use super::base64;
 use super::call::Call;
 use super::param;
+use super::param::encoded_token;
 use super::route::{EVENT_STREAM, Media};
 use super::subscriptions::event_word;
 use super::web_socket;
@@ -168,7 +168,7 @@ pub(super) fn event(message: v1::SubscribeResponse) -> Option<(&'static str, Dat
                 epoch: opened.epoch,
                 resumed: opened.resumed,
                 retention_ms: retention.unwrap_or(0).unsigned_abs(),
-                session: base64::encode(&opened.session),
+                session: encoded_token(&opened.session),
             };
             ("opened", data)
         }
@@ -220,7 +220,7 @@ fn text(name: &str, id: &[u8], data: &impl Serialize) -> Result<Bytes, Status> {
     // Writing to a string cannot fail, and JSON has no line feeds.
     let _ = writeln!(text, "event: {name}");
     if !id.is_empty() {
-        let _ = writeln!(text, "id: {}", base64::encode(id));
+        let _ = writeln!(text, "id: {}", encoded_token(id));
     }
     let _ = writeln!(text, "data: {data}\n");
     Ok(text.into())

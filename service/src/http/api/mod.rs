@@ -5,8 +5,8 @@
 //! the budgets, shares, deadlines, errors and rights of gRPC apply.
 
 mod answer;
-mod base64;
 mod call;
+mod credentials;
 mod csv_lines;
 mod density;
 mod document;
@@ -26,6 +26,7 @@ mod route;
 mod routes;
 mod row;
 mod subscriptions;
+mod trackers;
 mod web_socket;
 
 pub(super) use open_api::document;

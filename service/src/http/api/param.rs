@@ -4,9 +4,10 @@
 //! unknown parameter, a repeated one and a value not of its kind are errors that name the
 //! parameter.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value as Json, json};
 
-use super::base64;
 use crate::http::problem::Problem;
 use crate::limits::{NAME_BYTES_MAX, TOKEN_BYTES_MAX};
 
@@ -233,9 +234,15 @@ pub(super) fn object_number(text: &str) -> Result<u64, String> {
     parsed.ok_or_else(|| format!("`{text}` is not an object: a whole number below 2^64"))
 }
 
+/// A token as text: base64url without padding (RFC 4648, section 5).
+pub(super) fn encoded_token(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
 /// The bytes of a token.
 pub(super) fn token(text: &str) -> Result<Vec<u8>, String> {
-    let bytes = base64::decode(text).ok_or_else(|| "not a token of this service".to_owned())?;
+    let bytes = URL_SAFE_NO_PAD.decode(text);
+    let bytes = bytes.map_err(|_| "not a token of this service".to_owned())?;
     if bytes.len() > TOKEN_BYTES_MAX {
         return Err(format!("longer than {TOKEN_BYTES_MAX} bytes"));
     }

@@ -8,10 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shoal_proto::v1;
 
-use super::base64;
 use super::call::{Call, TOKEN, json};
 use super::lines::report_lines;
-use super::param::{Kind, Param};
+use super::param::{Kind, Param, encoded_token};
 use super::row::{ObjectId, of_document};
 use crate::http::limits::HTTP_DOCUMENT_BYTES_MAX;
 use crate::http::problem::Problem;
@@ -19,6 +18,8 @@ use crate::limits::PRODUCER_BYTES_MAX;
 
 /// Lines of rows or features.
 pub(super) const NDJSON: &str = "application/x-ndjson";
+/// A form in the body.
+pub(super) const FORM_TYPE: &str = "application/x-www-form-urlencoded";
 /// Lines of CSV after a header with the names of the columns.
 pub(super) const CSV: &str = "text/csv";
 
@@ -144,7 +145,7 @@ impl ReportJson {
         if !ack.token.is_empty() {
             self.term = ack.term.to_string();
             self.epoch = ack.epoch;
-            self.token = base64::encode(&ack.token);
+            self.token = encoded_token(&ack.token);
             self.durability = durability_name(ack.durability());
         }
     }
@@ -260,7 +261,7 @@ async fn remove_objects(
     };
     let reply = call.positions().remove(call.request(request)).await;
     let reply = reply.map_err(|status| call.problem(status))?.into_inner();
-    let token = base64::encode(&reply.token);
+    let token = encoded_token(&reply.token);
     let removed = RemovedJson {
         fleet: call.fleet.clone(),
         term: reply.term.to_string(),
@@ -277,7 +278,7 @@ pub(super) async fn clear(call: &mut Call) -> Result<Response, Problem> {
     let request = call.request(v1::ClearFleetRequest { name: call.fleet.clone() });
     let reply = call.fleets().clear_fleet(request).await;
     let reply = reply.map_err(|status| call.problem(status))?.into_inner();
-    let token = base64::encode(&reply.token);
+    let token = encoded_token(&reply.token);
     let removed = RemovedJson {
         fleet: call.fleet.clone(),
         term: reply.term.to_string(),

@@ -30,6 +30,9 @@ pub(in crate::http) struct Route {
     pub(super) id: &'static str,
     /// The method whose rights it needs: `/PACKAGE.SERVICE/METHOD`.
     pub(super) rpc: &'static str,
+    /// Whether programs of phones call it: their tokens are where they can put them, and what they
+    /// send beyond the parameters is ignored.
+    pub(super) is_of_trackers: bool,
     /// One line that says what it does.
     pub(super) about: &'static str,
     /// Parameters of the query string.

@@ -9,11 +9,12 @@ use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
+use http::Method;
 use http::request::Parts;
-use http::{Method, header};
 
 use super::answer::{Form, HEADERS, PAST_ROWS, ROWS, SQUARES, form};
 use super::call::Call;
+use super::credentials;
 use super::events::EVENTS;
 use super::filter::{AGE, FILTER, FORM, MIN_TOKEN, OBJECT_OPTIONS, OPTIONS, PAGE, TIMEOUT, WINDOW};
 use super::fleets::{self, NewFleet, PAGES, Rename};
@@ -23,12 +24,12 @@ use super::incoming::{Incoming, coding};
 use super::param::{Param, Query, object};
 use super::queries::{self, CountJson, NAMES, NamesJson, OBJECTS, POINT};
 use super::reports::{
-    self, CSV, DURABILITY, MEASURES, NDJSON, NUMBER, Removal, RemovedJson, ReportJson,
+    self, CSV, DURABILITY, FORM_TYPE, MEASURES, NDJSON, NUMBER, Removal, RemovedJson, ReportJson,
 };
 use super::route::{Answering, Media, Route};
 use super::row::{GeoReport, RowReport};
 use super::subscriptions::{RULES, Subscription};
-use super::web_socket;
+use super::trackers::{self, NoMessage, OSM_AND, OWN_TRACKS, OwnTracksMessage, TraccarReport};
 use super::{events, fleets::FleetsJson};
 use crate::http::app::App;
 use crate::http::problem::Problem;
@@ -74,6 +75,7 @@ const PLAIN: Route = Route {
     path: "",
     id: "",
     rpc: "",
+    is_of_trackers: false,
     about: "",
     query: &[TIMEOUT],
     body: &[],
@@ -196,6 +198,46 @@ pub(super) const ROUTES: &[Route] = &[
             MEDIA,
         ],
         handler: handler!(reports::report),
+        ..PLAIN
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/owntracks",
+        id: "ownTracks",
+        rpc: "/shoal.v1.PositionService/ReportOnce",
+        is_of_trackers: true,
+        about: "Takes a message of OwnTracks; a location is a report",
+        query: &[OWN_TRACKS],
+        body: document!(OwnTracksMessage),
+        answer: document!([NoMessage; 0]),
+        refusals: &[WRONG, UNKNOWN, LARGE],
+        handler: handler!(trackers::own_tracks),
+        ..PLAIN
+    },
+    Route {
+        path: "/v1/fleets/{fleet}/osmand",
+        id: "osmAnd",
+        rpc: "/shoal.v1.PositionService/ReportOnce",
+        is_of_trackers: true,
+        about: "Reports a position in the form of OsmAnd and Traccar",
+        query: &[OSM_AND],
+        handler: handler!(trackers::osm_and),
+        ..PLAIN
+    },
+    Route {
+        method: "POST",
+        path: "/v1/fleets/{fleet}/osmand",
+        id: "osmAndBody",
+        rpc: "/shoal.v1.PositionService/ReportOnce",
+        is_of_trackers: true,
+        about: "Reports a position in the form of OsmAnd and Traccar: in the address, a form or JSON",
+        query: &[OSM_AND],
+        body: &[
+            Media::new(JSON, |generator| generator.subschema_for::<TraccarReport>()),
+            Media::text(FORM_TYPE),
+        ],
+        refusals: &[WRONG, UNKNOWN, LARGE],
+        handler: handler!(trackers::osm_and),
         ..PLAIN
     },
     Route {
@@ -445,12 +487,7 @@ async fn answer(
 ) -> Response {
     let (mut parts, body) = request.into_parts();
     let mut body = Incoming::new(body, &parts.headers);
-    if web_socket::is_asked(&parts.headers)
-        && !parts.headers.contains_key(header::AUTHORIZATION)
-        && let Some(token) = web_socket::authorization(&parts.headers)
-    {
-        parts.headers.insert(header::AUTHORIZATION, token);
-    }
+    credentials::settle(route, &mut parts);
     let answered = match call(route, &app, &path, &parts) {
         // The headers alone: no session begins.
         Ok(_) if parts.method == Method::HEAD && route.is_stream() => Ok(events::headers()),
@@ -490,7 +527,11 @@ fn call(
     let fleet = fleet.unwrap_or_default().to_owned();
     let object = of_path("object").map_or(Ok(String::new()), object);
     let object = object.map_err(|why| Problem::field("object", why))?;
-    let query = Query::read(parts.uri.query().unwrap_or_default(), route.query)?;
+    let query_text = parts.uri.query().unwrap_or_default();
+    let query = match route.is_of_trackers {
+        true => Query::default(),
+        false => Query::read(query_text, route.query)?,
+    };
     let form = match route.has_forms() {
         true => form(&query, &parts.headers)?,
         false => Form::default(),
@@ -501,6 +542,7 @@ fn call(
         fleet,
         object,
         query,
+        query_text: query_text.to_owned(),
         form,
         headers: parts.headers.clone(),
         extensions: parts.extensions.clone(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::extract::FromRequestParts as _;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::Response;
-use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
+use http::{HeaderMap, Request, StatusCode, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shoal_proto::v1;
@@ -18,10 +18,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_stream::StreamExt as _;
 use tonic::{Status, Streaming};
 
-use super::base64;
 use super::call::Call;
 use super::document::parse;
 use super::events::event;
+use super::param::encoded_token;
 use super::region_id::RegionId;
 use super::subscriptions::{FollowedRegion, Subscription, into_wire};
 use crate::http::limits::{HTTP_HEARTBEAT_MS, HTTP_WRITE_STALL_MS_MAX, WEB_SOCKET_TEXT_BYTES_MAX};
@@ -31,8 +31,6 @@ use crate::limits::MESSAGE_READ_MS_MAX;
 
 /// The protocol of the messages, in `Sec-WebSocket-Protocol`.
 const PROTOCOL: &str = "shoal.events.v1";
-/// Begins a protocol that is the token of the caller: a page cannot set the header Authorization.
-const TOKEN_PROTOCOL: &str = "shoal.token.";
 /// Bytes of the buffers of a connection, each allocated once.
 const BUFFER_BYTES: usize = 4 << 10;
 
@@ -86,16 +84,6 @@ struct RefusedRegion {
 pub(super) fn is_asked(headers: &HeaderMap) -> bool {
     let upgrade = headers.get(header::UPGRADE).and_then(|it| it.to_str().ok());
     upgrade.is_some_and(|it| it.eq_ignore_ascii_case("websocket"))
-}
-
-/// The token among the protocols of a request, as a value of `Authorization`.
-pub(super) fn authorization(headers: &HeaderMap) -> Option<HeaderValue> {
-    let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
-    let mut protocols = protocols.filter_map(|it| it.to_str().ok()).flat_map(|it| it.split(','));
-    let token = protocols.find_map(|it| it.trim().strip_prefix(TOKEN_PROTOCOL))?;
-    let mut value = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
-    value.set_sensitive(true);
-    Some(value)
 }
 
 /// Answers a request for a WebSocket. An error before it is open is a problem over HTTP.
@@ -300,7 +288,7 @@ async fn send_json(
     id: Option<&[u8]>,
     data: &impl Serialize,
 ) -> Result<(), End> {
-    let id = id.filter(|id| !id.is_empty()).map(base64::encode);
+    let id = id.filter(|id| !id.is_empty()).map(encoded_token);
     let text = serde_json::to_string(&Sent { event, id, data });
     let text = text.map_err(|_| End::Closed(close_code::ERROR, "a message cannot be written"))?;
     send(socket, Message::Text(text.into())).await
