@@ -105,7 +105,8 @@ impl App {
             .route("/", get(pages::front))
             .route("/map/{file}", get(pages::file))
             .route("/healthz", get(pages::healthz))
-            .route("/openapi.json", get(api::document));
+            .route("/openapi.json", get(api::document))
+            .route("/reference", get(api::reference));
         api::add_routes(pages)
             .fallback(other)
             .method_not_allowed_fallback(method_not_allowed)

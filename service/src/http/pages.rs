@@ -19,7 +19,7 @@ const PLAIN: &[File] =
     &[File { path: "", bytes: include_bytes!("front_page.html"), etag: PLAIN_ETAG }];
 /// Changes with the text of the page.
 #[cfg(not(feature = "map"))]
-const PLAIN_ETAG: &str = concat!("\"", env!("CARGO_PKG_VERSION"), "-2\"");
+const PLAIN_ETAG: &str = concat!("\"", env!("CARGO_PKG_VERSION"), "-3\"");
 
 /// The files of the page.
 #[cfg(not(feature = "map"))]

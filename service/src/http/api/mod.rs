@@ -20,6 +20,7 @@ mod lines;
 mod open_api;
 mod param;
 mod queries;
+mod reference;
 mod region_id;
 mod reports;
 mod route;
@@ -30,4 +31,5 @@ mod trackers;
 mod web_socket;
 
 pub(super) use open_api::document;
+pub(super) use reference::reference;
 pub(super) use routes::add_routes;

@@ -18,6 +18,7 @@ use super::reports::CSV;
 use super::route::{EVENT_STREAM, Media, Route};
 use super::routes::{PATH, ROUTES};
 use super::row::{PointFeature, Row};
+use super::web_socket::{Change, Changed, Sent};
 use crate::http::problem::{PROBLEM_TYPE, Problem};
 use crate::json::RowJson;
 
@@ -41,7 +42,8 @@ struct Schemas {
     written: SchemaGenerator,
 }
 
-fn open_api() -> Value {
+/// The document.
+pub(super) fn open_api() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
@@ -58,6 +60,9 @@ fn open_api() -> Value {
     schemas.read.subschema_for::<PointFeature>();
     schemas.written.subschema_for::<RowJson>();
     schemas.written.subschema_for::<Data>();
+    schemas.read.subschema_for::<Change>();
+    schemas.written.subschema_for::<Sent<Data>>();
+    schemas.written.subschema_for::<Changed>();
     let mut components = schemas.read.take_definitions(true);
     components.extend(schemas.written.take_definitions(true));
     json!({

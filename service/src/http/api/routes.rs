@@ -441,7 +441,8 @@ pub(super) const ROUTES: &[Route] = &[
         path: "/v1/fleets/{fleet}/events",
         id: "events",
         rpc: "/shoal.v1.SubscriptionService/Subscribe",
-        about: "Streams what happens in a circle or rectangle, or resumes after Last-Event-ID",
+        about: "Streams what happens in a circle or rectangle, or resumes after Last-Event-ID; with \
+            Upgrade: websocket as WebSocketMessage, and takes a Subscription and WebSocketChange",
         query: &[REGION, RULES, FILTER, AGE],
         answer: EVENTS,
         handler: handler!(events::events),

@@ -205,7 +205,8 @@ async fn exchange(socket: &mut WebSocket, session: &mut Session, mut messages: M
                 }
                 None => Err(End::Closed(close_code::NORMAL, "the session is closed")),
             },
-            received = socket.recv() => {
+            // A change needs the session.
+            received = socket.recv(), if !session.id.is_empty() => {
                 heard = Instant::now();
                 match received {
                     Some(Ok(Message::Text(text))) => session.change(socket, text.as_bytes()).await,
