@@ -80,6 +80,7 @@ impl Problem {
 
     /// A wrong field or parameter.
     pub(super) fn field(path: &str, why: impl std::fmt::Display) -> Self {
+        let path = &bounded(path);
         let mut problem = Self::new(StatusCode::BAD_REQUEST, "FIELD", format!("{path}: {why}"));
         problem.0.field = Some(path.to_owned());
         problem
@@ -91,15 +92,27 @@ impl Problem {
         self.0.field.as_deref()
     }
 
-    /// Replaces the name of its field.
+    /// Replaces the name of its field, also in the detail.
     pub(super) fn renamed(mut self, name: impl Fn(&str) -> String) -> Self {
-        self.0.field = self.0.field.as_deref().map(name);
+        if let Some(field) = self.0.field.take() {
+            let name = name(&field);
+            if let Some(rest) = self.0.detail.strip_prefix(&format!("{field}: ")) {
+                self.0.detail = format!("{name}: {rest}");
+            }
+            self.0.field = Some(name);
+        }
         self
+    }
+
+    /// Puts the path of a part of a document before its field.
+    pub(super) fn under(self, path: &str) -> Self {
+        self.renamed(|field| format!("{path}{field}"))
     }
 
     /// Puts a place in the body, such as `line 3`, before the detail and the field.
     pub(super) fn within(mut self, place: &str) -> Self {
-        self.0.detail = format!("{place}: {}", self.0.detail);
+        let detail = self.0.detail.replace(" at line 1 column ", " at column ");
+        self.0.detail = format!("{place}: {detail}");
         self.0.field = self.0.field.map(|field| format!("{place}: {field}"));
         self
     }

@@ -200,22 +200,89 @@ async fn wrong_requests_are_named_as_the_client_wrote_them() {
     token.assert_problem(400, "TOKEN");
     for (text, reason, field) in [
         (r#"{"type":"Polygon","coordinates":[[[0,0],[1,0]]]}"#, "FIELD", Some("coordinates[0]")),
-        (r#"{"type":"Polygon","coordinates":[[[0],[1,0]]]}"#, "FIELD", Some("coordinates")),
+        (r#"{"type":"Polygon","coordinates":[[[0],[1,0]]]}"#, "FIELD", Some("coordinates[0][0]")),
         (r#"{"type":"Polygon","coordinates":[[["0",0]]]}"#, "FIELD", Some("coordinates[0][0][0]")),
         (r#"{"type":"Polygon","coordinates":[]}"#, "FIELD", None),
         (r#"{"type":"Point","coordinates":[0,0]}"#, "FIELD", Some("type")),
         (r#"{"type":"FeatureCollection","features":[]}"#, "FIELD", Some("features")),
-        (r#"{"type":"Feature","geometry":null}"#, "FIELD", Some("geometry")),
-        ("{}", "FIELD", None),
+        (r#"{"type":"Feature","geometry":null}"#, "FIELD", Some("geometry.body")),
+        (
+            r#"{"type":"Feature","geometry":{"type":"Polygon","coordinates":[[[0,0],[1,0]]]}}"#,
+            "FIELD",
+            Some("geometry.coordinates[0]"),
+        ),
+        ("{}", "FIELD", Some("type")),
+        ("[]", "FIELD", Some("body")),
         ("{", "MALFORMED", None),
         ("", "MALFORMED", None),
         ("\u{0}", "MALFORMED", None),
     ] {
         let answer = send_text(&http, "POST", range, "application/geo+json", text.to_owned()).await;
         let problem = answer.assert_problem(400, reason);
+        assert!(!problem["detail"].as_str().unwrap().contains("struct"), "{problem}");
         if let Some(field) = field {
             assert_eq!(problem["field"], field, "{text}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_have_the_form_of_their_schemas() {
+    let server = Running::start().await;
+    let http = server.http1();
+    let fleet = "/v1/fleets/default";
+    let region = |member: &str| format!("{{\"regions\":[{{\"region_id\":1,{member}}}]}}");
+    for (path, text, field) in [
+        ("/rename", r#"["b"]"#.to_owned(), "body"),
+        ("/rename", r#"{"new_name":null}"#.to_owned(), "new_name"),
+        ("/rename", "{}".to_owned(), "new_name"),
+        ("/remove", "[[1,2]]".to_owned(), "body"),
+        ("/remove", format!("{{\"objects\":[{}0]}}", "1,".repeat(65_536)), "objects"),
+        ("/objects", "[[7,null,1,2,null,null,5]]".to_owned(), "[0]"),
+        ("/objects", "5".to_owned(), "body"),
+        ("/objects", r#"{"object":1,"time_ms":5,"x":0,"y":0,"state":-1}"#.to_owned(), "state"),
+        ("/events", region(r#""circle":[1,2]"#), "regions[0].circle"),
+        ("/events", region(r#""circle":[1,2,-3]"#), "regions[0].circle"),
+        (
+            "/events",
+            region(r#""circle":[1,2,3],"events":[{"enter":null}]"#),
+            "regions[0].events[0]",
+        ),
+        ("/events", region(r#""circle":[1,2,3],"enter_dwell_ms":-1"#), "regions[0].enter_dwell_ms"),
+        (
+            "/events",
+            region(r#""circle":[1,2,3],"enter_dwell_ms":99999999999"#),
+            "regions[0].enter_dwell_ms",
+        ),
+        (
+            "/events",
+            region(r#""geometry":{"type":"Polygon","coordinates":[[[0,0],[1]]]}"#),
+            "regions[0].geometry.coordinates[0][1]",
+        ),
+        (
+            "/events",
+            region(r#""geometry":{"type":"Polygon","coordinates":[[[0,0],[1,0]]]}"#),
+            "regions[0].geometry.coordinates[0]",
+        ),
+    ] {
+        let path = format!("{fleet}{path}");
+        let answer = send_text(&http, "POST", &path, "application/json", text.clone()).await;
+        let problem = answer.assert_problem(400, "FIELD");
+        assert_eq!(problem["field"], field, "{text:.99}: {problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        let is_plain = ["struct", "u32", "enum", "at line", "sequence"];
+        assert!(is_plain.iter().all(|word| !detail.contains(word)), "{detail}");
+        assert!(detail.starts_with(field), "{detail}");
+    }
+    let lines = "{\"object\":1,\"time_ms\":5,\"x\":0,\"y\":0}\n{\"object\":1,\"time_ms\":\"5\"}";
+    let objects = format!("{fleet}/objects");
+    for (line, detail) in [
+        ("{\"object\":1,\"x\":\"5\"}", "line 2: x: string \"5\", expected a number"),
+        ("{\"object\":1,", "line 2: not JSON: EOF while parsing a value at column 12"),
+    ] {
+        let text = lines.replace(lines.split_once('\n').unwrap().1, line);
+        let answer = send_text(&http, "POST", &objects, "application/x-ndjson", text).await;
+        assert_eq!(answer.json()["detail"], detail);
     }
 }
 

@@ -92,6 +92,7 @@ impl Case<'_> {
             (406, _) => accept = "text/csv",
             (413, _) => body = Some(Value::String("x".repeat(9 << 20))),
             (415, _) => media_type = "text/plain",
+            (431, _) => query = "x".repeat(60_000),
             (status, id) => panic!("say how {id} answers {status}"),
         }
         if self.id() == "createFleet" && self.status == 201 {

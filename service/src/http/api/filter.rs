@@ -22,7 +22,11 @@ pub(super) const FILTER: &[Param] = &[
     ),
     Param::new("state_value", Kind::Integer(0, u32::MAX as i64), "See state_mask"),
     Param::new("speed_mps", Kind::Interval, "MIN,MAX in metres per second; an empty side is open"),
-    Param::new("heading_deg", Kind::Interval, "MIN,MAX in degrees; with MIN > MAX through north"),
+    Param::new(
+        "heading_deg",
+        Kind::Interval,
+        "MIN,MAX in degrees, 0 to 360; with MIN > MAX through north",
+    ),
     Param::new("altitude_m", Kind::Interval, "MIN,MAX in metres; an empty side is open"),
     Param::new("valid_s", Kind::Interval, "MIN,MAX in seconds; an empty side is open"),
     Param::new(
@@ -106,7 +110,11 @@ pub(super) fn filter(query: &Query) -> Option<v1::Filter> {
         state_value: bits("state_value"),
         age_max: millis(query, "age_max_ms"),
         speed_mps: interval("speed_mps"),
-        heading_deg: interval("heading_deg"),
+        heading_deg: query.numbers("heading_deg").map(|[min, max]: [f64; 2]| {
+            // An open side is north.
+            let open = |side: f64, north| if side.is_finite() { side } else { north };
+            v1::Interval { min: open(min, 0.0), max: open(max, 360.0) }
+        }),
         altitude_m: interval("altitude_m"),
         valid_s: interval("valid_s"),
         name_pattern: query.text("name_pattern").unwrap_or_default().to_owned(),

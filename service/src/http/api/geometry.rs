@@ -2,8 +2,12 @@
 //!
 //! A document is parsed by its type, so that an error names the path of what is wrong.
 
+use std::fmt;
+
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::de::{Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use shoal_proto::v1::{self, region::Kind as RegionKind};
 
 use super::call::Call;
@@ -23,12 +27,37 @@ pub(super) const REGION: &[Param] = &[
 ];
 
 /// x, then y: longitude, then latitude, or metres. Further numbers are ignored.
-type Position = Vec<f64>;
+#[derive(Clone, Copy, Debug, JsonSchema)]
+#[schemars(inline)]
+pub(super) struct Position(#[schemars(with = "Vec<f64>", length(min = 2))] [f64; 2]);
+
+impl<'de> Deserialize<'de> for Position {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Numbers;
+        impl<'de> Visitor<'de> for Numbers {
+            type Value = Position;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a position: a list of two numbers")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Position, A::Error> {
+                let mut next = |count| {
+                    let number = list.next_element()?;
+                    number.ok_or_else(|| A::Error::invalid_length(count, &self))
+                };
+                let position = Position([next(0)?, next(1)?]);
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(position)
+            }
+        }
+        deserializer.deserialize_seq(Numbers)
+    }
+}
 
 /// A GeoJSON geometry that is a region (RFC 7946).
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(tag = "type")]
-#[schemars(rename = "RegionGeometry")]
+#[derive(Debug, JsonSchema)]
+#[schemars(rename = "RegionGeometry", tag = "type")]
 pub(super) enum Geometry {
     /// Rings; the first is usually the outline, further ones are holes.
     Polygon {
@@ -93,7 +122,9 @@ pub(super) enum CollectionType {
 #[derive(Deserialize, JsonSchema)]
 #[schemars(inline)]
 struct RegionFeature {
-    geometry: Geometry,
+    /// Parsed when its type is known, so that an error in it has its path.
+    #[schemars(with = "Geometry")]
+    geometry: Box<RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -112,10 +143,39 @@ pub(super) struct Typed {
     pub(super) r#type: String,
 }
 
-/// The geometry of a document.
-fn geometry(bytes: &[u8]) -> Result<Geometry, Problem> {
+/// A region, and the path of its geometry in its document.
+struct Placed {
+    kind: RegionKind,
+    path: &'static str,
+}
+
+/// The region of a GeoJSON document.
+fn region(bytes: &[u8]) -> Result<Placed, Problem> {
+    let within = |RegionFeature { geometry }, path| {
+        let kind = shape(geometry.get().as_bytes());
+        kind.map(|kind| Placed { kind, path }).map_err(|problem| problem.under(path))
+    };
+    match parse::<Typed>(bytes)?.r#type.as_str() {
+        "Feature" => within(parse(bytes)?, "geometry."),
+        "FeatureCollection" => {
+            let mut features = parse::<RegionFeatures>(bytes)?.features;
+            if features.len() != 1 {
+                let why = format!("{} features; give one", features.len());
+                return Err(Problem::field("features", why));
+            }
+            within(features.remove(0), "features[0].geometry.")
+        }
+        _ => Ok(Placed { kind: shape(bytes)?, path: "" }),
+    }
+}
+
+/// The region of a GeoJSON geometry.
+///
+/// # Errors
+/// Names what is wrong.
+pub(super) fn shape(bytes: &[u8]) -> Result<RegionKind, Problem> {
     let Typed { r#type } = parse(bytes)?;
-    Ok(match r#type.as_str() {
+    let geometry = match r#type.as_str() {
         "Polygon" => {
             let Coordinates { coordinates } = parse(bytes)?;
             Geometry::Polygon { coordinates }
@@ -124,20 +184,12 @@ fn geometry(bytes: &[u8]) -> Result<Geometry, Problem> {
             let Coordinates { coordinates } = parse(bytes)?;
             Geometry::MultiPolygon { coordinates }
         }
-        "Feature" => parse::<RegionFeature>(bytes)?.geometry,
-        "FeatureCollection" => {
-            let mut features = parse::<RegionFeatures>(bytes)?.features;
-            if features.len() != 1 {
-                let why = format!("{} features; give one", features.len());
-                return Err(Problem::field("features", why));
-            }
-            features.remove(0).geometry
-        }
         other => {
             let why = format!("`{other}` is no region: give a Polygon or a MultiPolygon");
             return Err(Problem::field("type", why));
         }
-    })
+    };
+    Ok(geometry.into_kind())
 }
 
 impl Call {
@@ -160,8 +212,8 @@ impl Call {
         }
         self.media_type()?;
         let document = self.document(HTTP_REGION_BYTES_MAX).await?;
-        let kind = geometry(&document)?.into_kind();
-        let kind = kind.map_err(|why| Problem::field("coordinates", why))?;
+        let Placed { kind, path } = region(&document)?;
+        self.region_path = path;
         Ok(Some(v1::Region { kind: Some(kind) }))
     }
 }
@@ -185,33 +237,21 @@ pub(super) fn rectangle([west, south, east, north]: [f64; 4]) -> RegionKind {
 }
 
 impl Geometry {
-    /// The region.
-    ///
-    /// # Errors
-    /// Names a position with fewer than two numbers.
-    pub(super) fn into_kind(self) -> Result<RegionKind, String> {
+    fn into_kind(self) -> RegionKind {
         match self {
-            Self::Polygon { coordinates } => polygon(&coordinates).map(RegionKind::Polygon),
+            Self::Polygon { coordinates } => RegionKind::Polygon(polygon(&coordinates)),
             Self::MultiPolygon { coordinates } => {
-                let polygons = coordinates.iter().map(|rings| polygon(rings));
-                let polygons = polygons.collect::<Result<_, _>>()?;
-                Ok(RegionKind::MultiPolygon(v1::MultiPolygon { polygons }))
+                let polygons = coordinates.iter().map(|rings| polygon(rings)).collect();
+                RegionKind::MultiPolygon(v1::MultiPolygon { polygons })
             }
         }
     }
 }
 
-fn polygon(rings: &[Vec<Position>]) -> Result<v1::Polygon, String> {
-    let rings = rings.iter().map(|ring| {
-        let mut converted = v1::Ring::default();
-        for position in ring {
-            let [x, y, ..] = position[..] else {
-                return Err(format!("a position of {} numbers; it needs two", position.len()));
-            };
-            converted.x.push(x);
-            converted.y.push(y);
-        }
-        Ok(converted)
+fn polygon(rings: &[Vec<Position>]) -> v1::Polygon {
+    let rings = rings.iter().map(|ring| v1::Ring {
+        x: ring.iter().map(|Position([x, _])| *x).collect(),
+        y: ring.iter().map(|Position([_, y])| *y).collect(),
     });
-    Ok(v1::Polygon { rings: rings.collect::<Result<_, _>>()? })
+    v1::Polygon { rings: rings.collect() }
 }

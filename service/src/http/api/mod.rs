@@ -26,6 +26,7 @@ mod reports;
 mod route;
 mod routes;
 mod row;
+mod strict;
 mod subscriptions;
 mod trackers;
 mod web_socket;

@@ -107,6 +107,9 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     for (status, about) in route.refusals {
         responses.insert(status.to_string(), problem(about, schemas));
     }
+    // The protocol refuses these before there is a call, so they have no body.
+    let long = json!({ "description": "The address and the headers are longer than 16 KiB" });
+    responses.insert("431".to_owned(), long);
     responses.insert("default".to_owned(), problem("Any other error", schemas));
     let mut operation = json!({
         "operationId": route.id,
@@ -116,7 +119,9 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     });
     if !route.body.is_empty() {
         let content = content(route.body, &mut schemas.read);
-        operation["requestBody"] = json!({ "required": true, "content": content });
+        // The message of a tracker may be in the address, or empty.
+        let is_required = !route.is_of_trackers;
+        operation["requestBody"] = json!({ "required": is_required, "content": content });
     }
     operation
 }

@@ -47,6 +47,8 @@ pub(super) enum Kind {
     Objects(usize),
     /// Text of at most this number of characters.
     Text(usize),
+    /// Any text.
+    AnyText,
     /// A pattern of names.
     Pattern,
     /// A token in base64url.
@@ -141,6 +143,7 @@ impl Kind {
                 json!({ "type": "array", "items": object, "minItems": 1, "maxItems": max })
             }
             Self::Text(max) => json!({ "type": "string", "maxLength": max }),
+            Self::AnyText => json!({ "type": "string" }),
             Self::Pattern => json!({ "type": "string", "minLength": 1, "maxLength": 512 }),
             Self::Token => {
                 json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]*$", "maxLength": 1366 })
@@ -190,7 +193,9 @@ impl Kind {
             }
             Self::Pattern if text.is_empty() => return Err("a pattern is not empty".to_owned()),
             // The services check names and patterns.
-            Self::Fleet | Self::Text(_) | Self::Pattern => Value::Text(text.to_owned()),
+            Self::Fleet | Self::Text(_) | Self::AnyText | Self::Pattern => {
+                Value::Text(text.to_owned())
+            }
             Self::Token => Value::Bytes(token(text)?),
         })
     }

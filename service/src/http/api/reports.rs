@@ -6,9 +6,11 @@ use axum::response::Response;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use shoal_engine::limits::GET_OBJECTS_MAX;
 use shoal_proto::v1;
 
 use super::call::{Call, TOKEN, json};
+use super::document::bounded_list;
 use super::lines::report_lines;
 use super::param::{Kind, Param, encoded_token};
 use super::row::{ObjectId, of_document};
@@ -129,7 +131,7 @@ impl ReportJson {
         let room = crate::limits::REFUSED_ROWS_REPORTED_MAX - self.refused_rows.len();
         self.refused_rows.extend(ack.refused_rows.iter().take(room).map(|row| RefusedJson {
             row: row_of(row.message, row.row),
-            field: row.field.clone(),
+            field: if row.field == "name" { "object".to_owned() } else { row.field.clone() },
             reason: row.reason().as_str_name().trim_start_matches("REFUSAL_REASON_").to_owned(),
         }));
         let dropped = ack.dropped.unwrap_or_default();
@@ -202,6 +204,7 @@ pub(super) async fn report(call: &mut Call) -> Result<Response, Problem> {
 pub(super) struct Removal {
     /// The objects. Repeated ones count once.
     #[schemars(length(max = 65_536))]
+    #[serde(deserialize_with = "bounded_list::<_, _, GET_OBJECTS_MAX>")]
     objects: Vec<ObjectId>,
 }
 

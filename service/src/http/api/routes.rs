@@ -548,6 +548,7 @@ fn call(
         headers: parts.headers.clone(),
         extensions: parts.extensions.clone(),
         body: Mutex::default(),
+        region_path: "",
         charge: None,
     })
 }

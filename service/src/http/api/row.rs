@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error, IgnoredAny, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use shoal_proto::v1;
 
 use super::document::parse;
@@ -87,6 +87,15 @@ impl JsonSchema for ObjectId {
     }
 }
 
+/// A row states its time in one of two members.
+const TIMED: [Stated; 2] = [Stated { required: ["time_ms"] }, Stated { required: ["time"] }];
+
+/// A schema that demands a member.
+#[derive(Serialize)]
+struct Stated {
+    required: [&'static str; 1],
+}
+
 /// Members of a row, or of the properties of a feature, other than object and position.
 macro_rules! measured {
     ($(#[$attribute:meta])* $name:ident { $($(#[$on:meta])* $field:ident: $type:ty,)* }) => {
@@ -143,15 +152,19 @@ struct Wrong(&'static str, String);
 measured! {
     /// A position of an object.
     #[serde(deny_unknown_fields)]
+    #[schemars(extend("anyOf" = TIMED))]
     Row {
-        /// The object. Required.
+        /// The object.
+        #[schemars(required)]
         object: Option<ObjectId>,
         /// Ignored: what a query answered.
         #[serde(rename = "number")]
         _number: Option<String>,
-        /// Longitude in degrees, or metres. Required.
+        /// Longitude in degrees, or metres.
+        #[schemars(required)]
         x: Option<f64>,
-        /// Latitude in degrees, or metres. Required.
+        /// Latitude in degrees, or metres.
+        #[schemars(required)]
         y: Option<f64>,
         /// Ignored: what a query answered.
         #[serde(rename = "age_ms")]
@@ -164,6 +177,7 @@ measured! {
 
 measured! {
     /// What a feature states of its object; other properties are ignored.
+    #[schemars(extend("anyOf" = TIMED))]
     Properties {
         /// The object, if the feature has no `id`.
         object: Option<ObjectId>,

@@ -2,17 +2,16 @@
 //!
 //! A query string states one region, which has the id 1.
 
-use std::fmt;
-
 use schemars::JsonSchema;
-use serde::de::{Error as _, IgnoredAny, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use shoal_client::duration::from_millis;
 use shoal_proto::v1;
 
 use super::call::Call;
+use super::document::bounded_list;
 use super::filter::{filter, millis};
-use super::geometry::{Geometry, circle, of_query, rectangle};
+use super::geometry::{Geometry, circle, of_query, rectangle, shape};
 use super::param::{Kind, Param, Query, token};
 use super::region_id::RegionId;
 use crate::http::limits::HTTP_DOCUMENT_BYTES_MAX;
@@ -72,7 +71,7 @@ pub(super) struct Subscription {
     /// The regions. With the id of an event they are used only if the session has ended.
     #[serde(default)]
     #[schemars(length(max = 16_384))]
-    #[serde(deserialize_with = "regions")]
+    #[serde(deserialize_with = "bounded_list::<_, _, REGION_CHANGES_MAX>")]
     regions: Vec<FollowedRegion>,
     /// How long the session continues without a stream, milliseconds; the limit of the server if
     /// absent.
@@ -81,32 +80,6 @@ pub(super) struct Subscription {
     /// The id of the last event received: the stream continues after it. The header
     /// `Last-Event-ID` beats it.
     last_event_id: Option<String>,
-}
-
-/// A list of regions, no longer than a subscription may have.
-fn regions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<FollowedRegion>, D::Error> {
-    struct Regions;
-    impl<'de> Visitor<'de> for Regions {
-        type Value = Vec<FollowedRegion>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "a list of at most {REGION_CHANGES_MAX} regions")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            let mut regions = Vec::new();
-            while regions.len() < REGION_CHANGES_MAX
-                && let Some(region) = list.next_element()?
-            {
-                regions.push(region);
-            }
-            match list.next_element::<IgnoredAny>()? {
-                None => Ok(regions),
-                Some(_) => Err(A::Error::invalid_length(REGION_CHANGES_MAX + 1, &self)),
-            }
-        }
-    }
-    deserializer.deserialize_seq(Regions)
 }
 
 /// A region and what to report of it. Give one of `circle`, `rectangle` and `geometry`.
@@ -119,8 +92,9 @@ pub(super) struct FollowedRegion {
     circle: Option<[f64; 3]>,
     /// West, south, east and north.
     rectangle: Option<[f64; 4]>,
-    /// A GeoJSON geometry.
-    geometry: Option<Geometry>,
+    /// A GeoJSON geometry: a Polygon or a MultiPolygon.
+    #[schemars(with = "Option<Geometry>")]
+    geometry: Option<Box<RawValue>>,
     /// Only objects whose record passes.
     filter: Option<FilterJson>,
     /// Kinds of events to report; all if empty.
@@ -217,8 +191,8 @@ impl From<FilterJson> for v1::Filter {
 impl FollowedRegion {
     fn into_wire(self, place: &str) -> Result<v1::RegionSubscription, Problem> {
         let path = |name: &str| format!("{place}.{name}");
-        let geometry = self.geometry.map(Geometry::into_kind).transpose();
-        let geometry = geometry.map_err(|why| Problem::field(&path("geometry"), why))?;
+        let geometry = self.geometry.map(|text| shape(text.get().as_bytes())).transpose();
+        let geometry = geometry.map_err(|problem| problem.under(&path("geometry.")))?;
         let kinds = [self.circle.map(circle), self.rectangle.map(rectangle), geometry];
         let mut kinds = kinds.into_iter().flatten();
         let (Some(kind), None) = (kinds.next(), kinds.next()) else {

@@ -36,21 +36,21 @@ const SPEED_UNITS: &[&str] = &["kn", "kmh", "mps"];
 
 /// What OwnTracks may state in the address.
 pub(super) const OWN_TRACKS: &[Param] = &[
-    Param::new("u", Kind::Text(256), "The user, if the header X-Limit-U does not name it"),
-    Param::new("d", Kind::Text(256), "The device, if the header X-Limit-D does not name it"),
+    Param::new("u", Kind::AnyText, "The user, if the header X-Limit-U does not name it"),
+    Param::new("d", Kind::AnyText, "The device, if the header X-Limit-D does not name it"),
     CREDENTIAL,
 ];
 
 /// The fields of a report in the form of OsmAnd. Others are ignored.
 pub(super) const OSM_AND: &[Param] = &[
-    Param::new("id", Kind::Object, "The object; `deviceid` means the same"),
+    Param::new("id", Kind::AnyText, "The object; `deviceid` means the same"),
     Param::new("lat", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "Latitude"),
     Param::new("lon", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "Longitude"),
-    Param::new("timestamp", Kind::Text(64), "Unix seconds or milliseconds, or ISO 8601; or now"),
+    Param::new("timestamp", Kind::AnyText, "Unix seconds or milliseconds, or ISO 8601; or now"),
     Param::new("speed", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "See speed_unit"),
     Param::new("bearing", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "Degrees from north"),
     Param::new("altitude", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "Metres"),
-    Param::new("valid", Kind::Text(8), "false or 0: the position is not used"),
+    Param::new("valid", Kind::AnyText, "false or 0: the position is not used"),
     Param::new(
         "speed_unit",
         Kind::OneOf(SPEED_UNITS),
@@ -61,7 +61,7 @@ pub(super) const OSM_AND: &[Param] = &[
 
 const CREDENTIAL: Param = Param::new(
     "token",
-    Kind::Text(4_096),
+    Kind::AnyText,
     "The token of the caller, if the program cannot send it as the password",
 );
 
@@ -160,6 +160,7 @@ pub(super) async fn osm_and(call: &mut Call) -> Result<Response, Problem> {
     };
     let mut fields = query(call)?;
     let seen = if has_body && media_type.starts_with("application/json") {
+        fields.check()?;
         parse::<TraccarReport>(&body)?.seen()?
     } else {
         if media_type.starts_with(FORM_TYPE) {
@@ -309,21 +310,14 @@ impl Fields {
             (None, Some(id)) => ("deviceid", id),
             (None, None) => return Err(Problem::field("id", "missing")),
         };
+        let object = self::object(object).map_err(|why| Problem::field(field, why))?;
         let place = match (self.number("lat")?, self.number("lon")?) {
             (Some(lat), Some(lon)) => Some((lat, lon)),
             (None, None) => self.location()?,
             (Some(_), None) => return Err(Problem::field("lon", "missing")),
             (None, Some(_)) => return Err(Problem::field("lat", "missing")),
         };
-        let unit = match self.get("speed_unit") {
-            None | Some("kn") => KNOT,
-            Some("kmh") => KMH,
-            Some("mps") => 1.0,
-            Some(other) => {
-                let why = format!("`{other}` is none of {}", SPEED_UNITS.join(", "));
-                return Err(Problem::field("speed_unit", why));
-            }
-        };
+        let unit = self.speed_unit()?;
         let heading = match self.number("bearing")? {
             Some(bearing) => Some(bearing),
             None => self.number("heading")?,
@@ -341,7 +335,29 @@ impl Fields {
             altitude_m,
             ..v1::Fix::default()
         };
-        Ok(Some(Seen { object: object.to_owned(), named_by: field, fix }))
+        Ok(Some(Seen { object, named_by: field, fix }))
+    }
+
+    /// Confirms that the fields have their types, also those that a body replaces.
+    fn check(&self) -> Result<(), Problem> {
+        for name in ["lat", "lon", "speed", "bearing", "altitude"] {
+            self.number(name)?;
+        }
+        self.speed_unit()?;
+        self.time_ms().map(|_| ())
+    }
+
+    /// The unit of `speed` in metres per second.
+    fn speed_unit(&self) -> Result<f64, Problem> {
+        match self.get("speed_unit") {
+            None | Some("kn") => Ok(KNOT),
+            Some("kmh") => Ok(KMH),
+            Some("mps") => Ok(1.0),
+            Some(other) => {
+                let why = format!("`{other}` is none of {}", SPEED_UNITS.join(", "));
+                Err(Problem::field("speed_unit", why))
+            }
+        }
     }
 
     /// The position of `location=LAT,LON`.
