@@ -38,6 +38,40 @@ pub struct RawResponseCodec<D>(PhantomData<D>);
 #[derive(Clone, Copy, Debug)]
 pub struct Raw;
 
+/// The client of a stream that is idle most of the time: its buffers are small.
+#[derive(Debug)]
+pub struct IdleStreamCodec<E, D>(PhantomData<(E, D)>);
+
+impl<E, D> Default for IdleStreamCodec<E, D> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<E, D> Codec for IdleStreamCodec<E, D>
+where
+    E: Message + Send + 'static,
+    D: Message + Default + Send + 'static,
+{
+    type Encode = E;
+    type Decode = D;
+    type Encoder = ProstEncoder<E>;
+    type Decoder = ProstDecoder<D>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        ProstEncoder::new(small_buffers())
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        ProstDecoder::new(small_buffers())
+    }
+}
+
+/// Buffers of 1 KiB that grow as needed, and are sent when they have 32 KiB.
+fn small_buffers() -> BufferSettings {
+    BufferSettings::new(1 << 10, 32 << 10)
+}
+
 impl<E> Default for RawRequestCodec<E> {
     fn default() -> Self {
         Self(PhantomData)
@@ -93,6 +127,12 @@ impl Decoder for Raw {
 impl Encoder for Raw {
     type Item = Bytes;
     type Error = Status;
+
+    /// A stream of events has a small buffer, since it is idle most of the time. It grows to the
+    /// length of a message at once.
+    fn buffer_settings(&self) -> BufferSettings {
+        small_buffers()
+    }
 
     /// Copies the message into the buffer of the transport.
     fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {

@@ -1,10 +1,11 @@
-//! The calls of one connection: how many are in progress, and when the connection should end.
+//! The calls of one connection: which are in progress, and when the connection should end: when
+//! there is none, after many, or when the peer does not take an answer.
 //!
 //! A call is in progress until its response was sent or dropped.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,39 +13,69 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use slab::Slab;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::limits::{HTTP_CONNECTION_REQUESTS_MAX, HTTP_IDLE_MS_MAX};
+use super::limits::{HTTP_CONNECTION_REQUESTS_MAX, HTTP_IDLE_MS_MAX, HTTP_WRITE_STALL_MS_MAX};
 
 /// See the module documentation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Activity(Arc<Counts>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counts {
+    since: Instant,
     begun: AtomicU64,
-    in_progress: AtomicU64,
+    /// When a part of each answer was given to the protocol, which has not asked for more since:
+    /// milliseconds after `since`, or [`ASKED`].
+    calls: Mutex<Slab<Arc<AtomicU64>>>,
     worn: Notify,
 }
 
+/// The protocol asks for the next part of an answer.
+const ASKED: u64 = u64::MAX;
+
 /// A call, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Call(Arc<Counts>);
+pub(super) struct Call {
+    counts: Arc<Counts>,
+    number: usize,
+    given_ms: Arc<AtomicU64>,
+}
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.0.in_progress.fetch_sub(1, Ordering::Relaxed);
+        self.counts.calls().try_remove(self.number);
+    }
+}
+
+impl Default for Activity {
+    fn default() -> Self {
+        let (begun, calls, worn) = Default::default();
+        Self(Arc::new(Counts { since: Instant::now(), begun, calls, worn }))
+    }
+}
+
+impl Counts {
+    fn calls(&self) -> MutexGuard<'_, Slab<Arc<AtomicU64>>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.since.elapsed().as_millis() as u64
     }
 }
 
 impl Activity {
     /// Counts a call.
     pub(super) fn begin(&self) -> Call {
-        self.0.in_progress.fetch_add(1, Ordering::Relaxed);
         if self.0.begun.fetch_add(1, Ordering::Relaxed) + 1 == HTTP_CONNECTION_REQUESTS_MAX {
             self.0.worn.notify_one();
         }
-        Call(self.0.clone())
+        let given_ms = Arc::new(AtomicU64::new(ASKED));
+        let number = self.0.calls().insert(given_ms.clone());
+        Call { counts: self.0.clone(), number, given_ms }
     }
 
     /// Waits until the connection has had its maximum number of requests, or none for a while.
@@ -61,11 +92,69 @@ impl Activity {
         loop {
             let begun = self.0.begun.load(Ordering::Relaxed);
             tokio::time::sleep(time).await;
-            let is_idle = self.0.in_progress.load(Ordering::Relaxed) == 0;
+            let is_idle = self.0.calls().is_empty();
             if is_idle && self.0.begun.load(Ordering::Relaxed) == begun {
                 return;
             }
         }
+    }
+
+    /// Waits until the peer has not taken a part of an answer for too long. A peer that opens no
+    /// window, or takes some bytes from time to time, does not stall a write.
+    pub(super) async fn stalled(&self) {
+        let patience_ms = HTTP_WRITE_STALL_MS_MAX;
+        loop {
+            tokio::time::sleep(Duration::from_millis(patience_ms / 4)).await;
+            let now_ms = self.0.now_ms();
+            let is_late = |given: u64| given != ASKED && now_ms.saturating_sub(given) > patience_ms;
+            if self.0.calls().iter().any(|(_, call)| is_late(call.load(Ordering::Relaxed))) {
+                return;
+            }
+        }
+    }
+}
+
+impl Call {
+    /// The response of the call, which is in progress until its body was sent or dropped.
+    pub(super) fn answered(self, response: Response<Body>) -> Response<Body> {
+        self.given();
+        response.map(|inner| Body::new(Given { inner, call: self }))
+    }
+
+    /// The protocol has a part of the answer.
+    fn given(&self) {
+        self.given_ms.store(self.counts.now_ms(), Ordering::Relaxed);
+    }
+}
+
+/// A body that notes when the protocol takes its parts.
+struct Given {
+    inner: Body,
+    call: Call,
+}
+
+impl HttpBody for Given {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.inner).poll_frame(context);
+        match frame {
+            Poll::Ready(_) => self.call.given(),
+            Poll::Pending => self.call.given_ms.store(ASKED, Ordering::Relaxed),
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
     }
 }
 
@@ -104,8 +193,6 @@ impl<T: Unpin> HttpBody for Holding<T> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -130,5 +217,36 @@ mod tests {
         let since = Instant::now();
         activity.over().await;
         assert_eq!(since.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_takes_no_part_of_an_answer_stalls_its_connection() {
+        let activity = Activity::default();
+        let patience = Duration::from_millis(HTTP_WRITE_STALL_MS_MAX);
+        let parts = tokio_stream::iter([Ok::<_, axum::Error>("a"), Ok("b")]);
+        let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, axum::Error>>(1);
+        let mut answers = [
+            Body::from_stream(parts),
+            Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)),
+        ]
+        .map(|body| activity.begin().answered(Response::new(body)).into_body());
+        let poll = |body: &mut Body| {
+            let mut context = Context::from_waker(std::task::Waker::noop());
+            Pin::new(body).poll_frame(&mut context).is_ready()
+        };
+        // The second answer waits for its source: it may do so for ever.
+        assert!(poll(&mut answers[0]) && !poll(&mut answers[1]));
+        let since = Instant::now();
+        activity.stalled().await;
+        assert!(since.elapsed() > patience && since.elapsed() < 2 * patience);
+        assert!(poll(&mut answers[0]));
+        tokio::time::timeout(patience / 2, activity.stalled()).await.unwrap_err();
+        assert!(poll(&mut answers[0]));
+        let [first, mut second] = answers;
+        drop(first);
+        tokio::time::timeout(10 * patience, activity.stalled()).await.unwrap_err();
+        sender.send(Ok("c".into())).await.unwrap();
+        assert!(poll(&mut second));
+        activity.stalled().await;
     }
 }

@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use tower::Service as _;
 use tracing::{debug, warn};
 
-use super::activity::{Activity, holding};
+use super::activity::Activity;
 use super::app::App;
 use super::connection::{Connection, Places};
 use super::limits::{HTTP_CONNECTION_CALLS_MAX, HTTP_END_MS, HTTP_HEADER_MS_MAX};
@@ -232,13 +232,14 @@ async fn serve_connection(
         request.extensions_mut().insert(peer.clone());
         request.extensions_mut().insert(upgrades.clone());
         let answered = router.clone().call(request.map(Body::new));
-        async move { answered.await.map(|response| holding(response, call)) }
+        async move { answered.await.map(|response| call.answered(response)) }
     });
     let protocol = protocol();
     let mut served =
         pin!(protocol.serve_connection_with_upgrades(TokioIo::new(connection), service));
     let ended = tokio::select! {
         ended = served.as_mut() => Some(ended),
+        () = activity.stalled() => return,
         () = activity.over() => None,
         () = signalled(ends.stopping) => None,
     };
@@ -249,6 +250,7 @@ async fn serve_connection(
             let silent = activity.idle_for(Duration::from_millis(HTTP_END_MS));
             tokio::select! {
                 ended = served.as_mut() => ended,
+                () = activity.stalled() => return,
                 () = silent => return,
                 () = signalled(ends.cut) => return,
             }

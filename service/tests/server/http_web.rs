@@ -195,12 +195,13 @@ async fn connections_and_calls_beyond_their_limits_are_told() {
     let path = "/shoal.v1.SubscriptionService/Subscribe";
     let request = http.request("POST", path).header("content-type", WEB).body(body).unwrap();
     let open = http.open(request).await;
-    let busy = http.get("/healthz").await;
+    assert_eq!(http.get("/healthz").await.status, 200);
+    let busy = http.get("/v1/fleets").await;
     let problem = busy.assert_problem(429, "BUSY");
     assert!(problem["retry_after_ms"].as_u64().unwrap() > 0);
     assert_eq!(busy.header("retry-after"), "1");
     drop(open);
-    until(async || http.get("/healthz").await.status == 200).await;
+    until(async || http.get("/v1/fleets").await.status == 200).await;
     let mut idle = TcpStream::connect(server.http_address).await.unwrap();
     idle.write_all(b"GET").await.unwrap();
     until(async || server.metric("shoal_http_connections").await == 2.0).await;

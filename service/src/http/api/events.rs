@@ -13,10 +13,13 @@ use http::{HeaderValue, header};
 use schemars::JsonSchema;
 use serde::Serialize;
 use shoal_client::{QueryAnswer, duration};
+use shoal_proto::raw::IdleStreamCodec;
 use shoal_proto::v1;
 use shoal_proto::v1::subscribe_response::Kind;
 use tokio::time::{Instant, interval_at};
 use tokio_stream::StreamExt as _;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Status, Streaming};
 
 use super::call::Call;
@@ -28,7 +31,10 @@ use super::web_socket;
 use crate::http::limits::{HTTP_EVENTS_RETRY_MS, HTTP_HEARTBEAT_MS};
 use crate::http::problem::Problem;
 use crate::json::RowJson;
+use crate::limits::MESSAGE_BYTES_MAX;
 
+/// The method of a subscription.
+const SUBSCRIBE: &str = "/shoal.v1.SubscriptionService/Subscribe";
 /// Media type of an answer with events.
 pub(super) const EVENTS: &[Media] = &[Media::text(EVENT_STREAM)];
 
@@ -235,7 +241,10 @@ impl Call {
         &self,
         request: v1::SubscribeRequest,
     ) -> Result<Streaming<v1::SubscribeResponse>, Problem> {
-        let reply = self.subscriptions().subscribe(self.request(request)).await;
+        let path = PathAndQuery::from_static(SUBSCRIBE);
+        let codec = IdleStreamCodec::<_, v1::SubscribeResponse>::default();
+        let mut grpc = Grpc::new(self.app.services()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let reply = grpc.server_streaming(self.request(request), path, codec).await;
         Ok(reply.map_err(|status| self.problem(status))?.into_inner())
     }
 }

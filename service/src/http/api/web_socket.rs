@@ -32,7 +32,7 @@ use crate::limits::MESSAGE_READ_MS_MAX;
 /// The protocol of the messages, in `Sec-WebSocket-Protocol`.
 const PROTOCOL: &str = "shoal.events.v1";
 /// Bytes of the buffers of a connection, each allocated once.
-const BUFFER_BYTES: usize = 4 << 10;
+const BUFFER_BYTES: usize = 1 << 10;
 
 /// A change of the regions of the session, all in one epoch.
 #[derive(Debug, Deserialize, JsonSchema)]
