@@ -19,7 +19,7 @@ use super::density::{DensityHeaderJson, SquareFeature};
 use super::param::Query;
 use super::route::Media;
 use crate::http::problem::Problem;
-use crate::json::{FeatureJson, HeaderJson, PastHeaderJson, RowJson};
+use crate::json::{FeatureJson, HeaderJson, PastHeaderJson, RowText};
 
 const GEOJSON: &str = "application/geo+json";
 const NDJSON: &str = "application/x-ndjson";
@@ -62,6 +62,9 @@ pub(super) struct Features<H, F = FeatureJson> {
     shoal: H,
     features: Vec<F>,
 }
+
+/// Bytes of most features.
+const ROW_BYTES: usize = 384;
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,7 +147,10 @@ macro_rules! parts {
             }
 
             fn write(self, header: &v1::$header, out: &mut Writer) -> serde_json::Result<()> {
-                rows(self).try_for_each(|row| out.object(&row, header.clock_ms))
+                let rows = rows(self);
+                out.text.reserve(rows.size_hint().0 * ROW_BYTES);
+                rows.for_each(|row| out.object(&row, header.clock_ms));
+                Ok(())
             }
         }
 
@@ -177,6 +183,7 @@ pub(super) fn rows<P: Rows>(part: P) -> impl Iterator<Item = AnswerRow> {
 pub(super) struct Writer {
     form: Form,
     has_rows: bool,
+    row_text: RowText,
     /// What is written and not taken yet.
     text: Vec<u8>,
 }
@@ -187,8 +194,23 @@ impl Writer {
     }
 
     /// Writes one object.
-    fn object(&mut self, row: &AnswerRow, clock_ms: i64) -> serde_json::Result<()> {
-        self.row_or_feature(&RowJson::new(row, clock_ms), || FeatureJson::new(row, clock_ms))
+    fn object(&mut self, row: &AnswerRow, clock_ms: i64) {
+        self.begin_row();
+        match self.form {
+            Form::GeoJson => self.row_text.feature(&mut self.text, row, clock_ms),
+            Form::Lines => {
+                self.row_text.row(&mut self.text, row, clock_ms);
+                self.text.push(b'\n');
+            }
+        }
+    }
+
+    /// Writes what is before a row.
+    fn begin_row(&mut self) {
+        if self.form == Form::GeoJson {
+            self.text.extend_from_slice(if self.has_rows { b",\n" } else { b"\n" });
+        }
+        self.has_rows = true;
     }
 
     /// Writes one row in the form of the answer.
@@ -197,17 +219,14 @@ impl Writer {
         row: &impl Serialize,
         feature: impl FnOnce() -> F,
     ) -> serde_json::Result<()> {
+        self.begin_row();
         match self.form {
-            Form::GeoJson => {
-                self.text.extend_from_slice(if self.has_rows { b",\n" } else { b"\n" });
-                serde_json::to_writer(&mut self.text, &feature())?;
-            }
+            Form::GeoJson => serde_json::to_writer(&mut self.text, &feature())?,
             Form::Lines => {
                 serde_json::to_writer(&mut self.text, row)?;
                 self.text.push(b'\n');
             }
         }
-        self.has_rows = true;
         Ok(())
     }
 

@@ -381,6 +381,16 @@ pub(super) fn of_document(bytes: &[u8], is_named: bool) -> Result<Vec<v1::Fix>, 
     }
 }
 
+/// A row, first without the path of an error. Its members have no structures, so that an object is
+/// all that [`parse`] demands.
+fn row(bytes: &[u8]) -> Result<Row, Problem> {
+    let is_object = bytes.trim_ascii_start().first() == Some(&b'{');
+    match serde_json::from_slice(bytes) {
+        Ok(row) if is_object => Ok(row),
+        _ => parse(bytes),
+    }
+}
+
 /// The fix of an object or a Feature.
 ///
 /// # Errors
@@ -391,7 +401,7 @@ pub(super) fn one(bytes: &[u8], is_named: bool) -> Result<v1::Fix, Problem> {
     let has_type = bytes.windows(TYPE.len()).any(|word| word == TYPE);
     let fix = match has_type && parse::<Probe>(bytes)?.r#type.is_some() {
         true => parse::<PointFeature>(bytes)?.into_unidentified(),
-        false => parse::<Row>(bytes)?.into_unidentified(),
+        false => row(bytes)?.into_unidentified(),
     };
     fix.and_then(|fix| fix.identify(is_named)).map_err(|Wrong(name, why)| Problem::field(name, why))
 }
