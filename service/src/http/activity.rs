@@ -17,7 +17,9 @@ use slab::Slab;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::limits::{HTTP_CONNECTION_REQUESTS_MAX, HTTP_IDLE_MS_MAX, HTTP_WRITE_STALL_MS_MAX};
+use super::limits::{
+    HTTP_CALL_STALL_MS_MAX, HTTP_CONNECTION_REQUESTS_MAX, HTTP_IDLE_MS_MAX, HTTP_WRITE_STALL_MS_MAX,
+};
 
 /// See the module documentation.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub(super) struct Activity(Arc<Counts>);
 struct Counts {
     since: Instant,
     begun: AtomicU64,
+    /// When the protocol last took a part of an answer, milliseconds after `since`.
+    progressed_ms: AtomicU64,
     /// When a part of each answer was given to the protocol, which has not asked for more since:
     /// milliseconds after `since`, or [`ASKED`].
     calls: Mutex<Slab<Arc<AtomicU64>>>,
@@ -52,8 +56,8 @@ impl Drop for Call {
 
 impl Default for Activity {
     fn default() -> Self {
-        let (begun, calls, worn) = Default::default();
-        Self(Arc::new(Counts { since: Instant::now(), begun, calls, worn }))
+        let (begun, progressed_ms, calls, worn) = Default::default();
+        Self(Arc::new(Counts { since: Instant::now(), begun, progressed_ms, calls, worn }))
     }
 }
 
@@ -99,13 +103,18 @@ impl Activity {
         }
     }
 
-    /// Waits until the peer has not taken a part of an answer for too long. A peer that opens no
-    /// window, or takes some bytes from time to time, does not stall a write.
+    /// Waits until the peer has not taken a part of an answer for too long, which is longer while
+    /// it takes parts of other answers: it may be a proxy, whose other clients would lose their
+    /// calls. A peer that opens no window, or takes some bytes from time to time, does not stall a
+    /// write.
     pub(super) async fn stalled(&self) {
-        let patience_ms = HTTP_WRITE_STALL_MS_MAX;
+        let stall_ms = HTTP_WRITE_STALL_MS_MAX;
         loop {
-            tokio::time::sleep(Duration::from_millis(patience_ms / 4)).await;
+            tokio::time::sleep(Duration::from_millis(stall_ms / 4)).await;
             let now_ms = self.0.now_ms();
+            let progressed_ms = self.0.progressed_ms.load(Ordering::Relaxed);
+            let takes_others = now_ms.saturating_sub(progressed_ms) < stall_ms;
+            let patience_ms = if takes_others { HTTP_CALL_STALL_MS_MAX } else { stall_ms };
             let is_late = |given: u64| given != ASKED && now_ms.saturating_sub(given) > patience_ms;
             if self.0.calls().iter().any(|(_, call)| is_late(call.load(Ordering::Relaxed))) {
                 return;
@@ -123,7 +132,9 @@ impl Call {
 
     /// The protocol has a part of the answer.
     fn given(&self) {
-        self.given_ms.store(self.counts.now_ms(), Ordering::Relaxed);
+        let now_ms = self.counts.now_ms();
+        self.given_ms.store(now_ms, Ordering::Relaxed);
+        self.counts.progressed_ms.store(now_ms, Ordering::Relaxed);
     }
 }
 
@@ -242,7 +253,23 @@ mod tests {
         assert!(poll(&mut answers[0]));
         tokio::time::timeout(patience / 2, activity.stalled()).await.unwrap_err();
         assert!(poll(&mut answers[0]));
+        // While the second is taken, the first may wait longer.
+        sender.send(Ok("c".into())).await.unwrap();
+        let since = Instant::now();
+        let taking = async {
+            loop {
+                tokio::time::sleep(patience / 2).await;
+                while poll(&mut answers[1]) {}
+                let _ = sender.try_send(Ok("d".into()));
+            }
+        };
+        tokio::select! {
+            () = activity.stalled() => {}
+            () = taking => {}
+        }
+        assert!(since.elapsed() > Duration::from_millis(HTTP_CALL_STALL_MS_MAX));
         let [first, mut second] = answers;
+        while poll(&mut second) {}
         drop(first);
         tokio::time::timeout(10 * patience, activity.stalled()).await.unwrap_err();
         sender.send(Ok("c".into())).await.unwrap();

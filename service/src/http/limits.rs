@@ -41,6 +41,9 @@ pub(super) const HTTP_END_MS: u64 = 1_000;
 pub(super) const WEB_SOCKET_TEXT_BYTES_MAX: usize = 64 << 10;
 /// A client over HTTP that takes no bytes for this long loses its connection.
 pub(super) const HTTP_WRITE_STALL_MS_MAX: u64 = 60_000;
+/// A client over HTTP/2 that takes parts of some answers and none of another one for this long
+/// loses its connection.
+pub(super) const HTTP_CALL_STALL_MS_MAX: u64 = 5 * HTTP_WRITE_STALL_MS_MAX;
 /// Bytes of an answer with a range of a tile archive; the browser asks again for more. Tiles and
 /// directories of an archive are smaller.
 pub(super) const TILE_RANGE_BYTES_MAX: u64 = 4 << 20;

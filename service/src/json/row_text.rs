@@ -1,9 +1,9 @@
 //! Writes rows as text: the JSON of [`RowJson`](super::RowJson) and
 //! [`FeatureJson`](super::FeatureJson), without their structures.
 //!
-//! The positions and measures of an answer are numbers of few decimal digits, because they are whole
-//! multiples of a quantum. Such a number is written from an integer; any other one as `serde_json`
-//! writes it.
+//! The positions and measures of an answer are numbers of few decimal digits, because they are
+//! whole multiples of a quantum. Such a number is written from an integer; any other one as
+//! `serde_json` writes it.
 
 use std::ops::Range;
 
@@ -186,8 +186,8 @@ fn label(out: &mut Vec<u8>, row: &AnswerRow) {
 /// Adds a number.
 fn number(out: &mut Vec<u8>, value: f64) {
     let parts = (value * PARTS).round();
-    // The quotient of two exact numbers is the number nearest to the decimal that they make, so that
-    // reading the text gives `value`. The sign of zero is not in an integer.
+    // The quotient of two exact numbers is the number nearest to the decimal that they make, so
+    // that reading the text gives `value`. The sign of zero is not in an integer.
     let is_decimal = value.abs() < MAGNITUDE && parts / PARTS == value;
     if !is_decimal || (value == 0.0 && value.is_sign_negative()) {
         return json(out, &value);

@@ -152,7 +152,7 @@ async fn sockets_end_with_a_code_and_a_reason() {
     http.call("DELETE", "/v1/fleets/short").await;
     assert_eq!(deleted.named("error").await.data["reason"], "FLEET_DELETED");
     assert!(deleted.next().await.is_none());
-    assert_eq!(deleted.closed, Some(CloseCode::Away));
+    assert_eq!(deleted.closed, Some(CloseCode::Policy));
 
     let mut wrong = Socket::open(&server, EVENTS).await;
     wrong.send(&json!({ "regions": [{ "region_id": 1, "circle": [0, 0, -5] }] })).await;
@@ -166,9 +166,9 @@ async fn sockets_end_with_a_code_and_a_reason() {
     assert_eq!(bytes.closed, Some(CloseCode::Unsupported));
 
     let mut long = Socket::open(&server, EVENTS).await;
-    // The server ends the connection while the text is sent.
-    let _ = within(long.stream.send(Message::text(" ".repeat(70 << 10)))).await;
+    within(long.stream.send(Message::text(" ".repeat(70 << 10)))).await.unwrap();
     assert!(long.next().await.is_none());
+    assert_eq!(long.closed, Some(CloseCode::Size));
 
     let refused = Socket::connect(&server, &format!("{EVENTS}?circle=0,0,-5"), "").await;
     let refused = refused.err().unwrap();

@@ -154,10 +154,12 @@ async fn osmand_and_traccar_report_in_address_form_and_json() {
         ("id=a&valid=false&lat=1&lon=2", 200, ""),
         ("id=a&batt=5", 200, ""),
         ("id=a&lat=91&lon=2", 200, ""),
+        ("id=a&lat=1&lon=2&speed=NaN&bearing=&altitude=high", 200, ""),
         ("lat=1&lon=2", 400, "id"),
         ("id=a&lat=1", 400, "lon"),
         ("id=a&lat=x&lon=2", 400, "lat"),
         ("id=a&lat=1&lon=2&timestamp=soon", 400, "timestamp"),
+        ("id=a&lat=1&lon=2&timestamp=-9223372036854775808", 200, ""),
         ("id=a&lat=1&lon=2&speed_unit=mph", 400, "speed_unit"),
         ("id=%FF&lat=1&lon=2", 400, "id"),
         ("id=a&location=1", 400, "location"),
@@ -168,6 +170,13 @@ async fn osmand_and_traccar_report_in_address_form_and_json() {
             assert_eq!(answer.assert_problem(400, "FIELD")["field"], field, "{query}");
         }
     }
+    // A picture on a page of another site is no report.
+    let place = format!("{OSMAND}?id=evil&lat=1&lon=2");
+    for (site, status) in [("cross-site", 403), ("same-site", 403), ("same-origin", 200)] {
+        let answer = sent(&http, "GET", &place, &[("sec-fetch-site", site)], "").await;
+        assert_eq!(answer.status, status, "{site}");
+    }
+    assert_eq!(http.call("HEAD", &place).await.status, 405);
     let numeric = http.get("/v1/fleets/default/osmand?id=phone&lat=1&lon=2").await;
     let problem = numeric.assert_problem(400, "FIELD");
     assert!(problem["detail"].as_str().unwrap().contains("named"), "{problem}");

@@ -4,11 +4,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use super::param::pairs;
 use super::route::Route;
 use super::web_socket;
+use crate::http::problem::Problem;
 
 /// Begins a protocol of a WebSocket that is the token of the caller.
 const TOKEN_PROTOCOL: &str = "shoal.token.";
@@ -27,6 +28,26 @@ pub(super) fn settle(route: &Route, parts: &mut Parts) {
         value.set_sensitive(true);
         parts.headers.insert(header::AUTHORIZATION, value);
     }
+}
+
+/// Refuses a request of a page of another site. Browsers send GET without `Origin`, as for a
+/// picture, and a GET of a tracker is a report.
+///
+/// # Errors
+/// 403; 405 for HEAD, which changes nothing.
+pub(super) fn check_tracker(request: &Parts) -> Result<(), Problem> {
+    if request.method == Method::HEAD {
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        return Err(Problem::new(status, "METHOD_NOT_ALLOWED", "a report is not sent by HEAD"));
+    }
+    let site = request.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let is_ours = matches!(site, None | Some(b"none" | b"same-origin"));
+    // With `Origin` the origin was checked.
+    if is_ours || request.headers.contains_key(header::ORIGIN) {
+        return Ok(());
+    }
+    let detail = "a page of another site cannot report: see --http-allow-origin";
+    Err(Problem::new(StatusCode::FORBIDDEN, "ORIGIN", detail))
 }
 
 /// The token among the protocols of a WebSocket.

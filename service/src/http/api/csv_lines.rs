@@ -16,38 +16,111 @@ use crate::http::problem::Problem;
 
 /// Bytes of lines that are read together: some 4,000 rows.
 const HELD_BYTES: usize = 128 << 10;
+/// The first bytes of gzip.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+/// A first line with this states the separator.
+const SEPARATOR: &[u8] = b"sep=";
+/// Mark at the begin of a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(super) struct CsvLines {
-    /// The lines up to the one with the names of the columns; empty until they have arrived.
+    /// Everything up to the names of the columns; empty until a part of the body was read.
     header: Vec<u8>,
     /// Bytes that are not read yet.
     held: Vec<u8>,
-    /// Lines of `header`, and lines before `held`.
-    header_lines: u64,
+    /// Lines before `held`.
     lines: u64,
+    scan: Scan,
+}
+
+/// Where rows end in the held bytes, which are looked at once.
+#[derive(Debug, Default)]
+struct Scan {
+    place: Place,
+    /// The separator, once it is known; until then each usual one counts.
+    separator: Option<u8>,
+    scanned: usize,
+    /// The end of the last complete row.
+    end: usize,
+    /// The end of the header, once it has arrived.
+    header_end: Option<usize>,
+}
+
+/// Where in a row a byte is. A quote within an unquoted field is text.
+#[derive(Clone, Copy, Debug, Default)]
+enum Place {
+    #[default]
+    FieldStart,
+    Plain,
+    Quoted,
+    /// After a quote in a quoted field, which ends it unless another one follows.
+    QuoteEnd,
+}
+
+impl Scan {
+    /// Looks at the bytes that were added to `held`.
+    fn advance(&mut self, held: &[u8]) {
+        for (at, byte) in held.iter().enumerate().skip(self.scanned) {
+            self.place = match (self.place, byte) {
+                (Place::Quoted, b'"') => Place::QuoteEnd,
+                (Place::Quoted, _) | (Place::FieldStart | Place::QuoteEnd, b'"') => Place::Quoted,
+                (_, b'\n') => {
+                    self.end_row(held, at + 1);
+                    Place::FieldStart
+                }
+                (_, byte) if self.is_separator(*byte) => Place::FieldStart,
+                (Place::FieldStart, b' ' | b'\t') => Place::FieldStart,
+                _ => Place::Plain,
+            };
+        }
+        self.scanned = held.len();
+    }
+
+    fn is_separator(&self, byte: u8) -> bool {
+        self.separator.map_or(b",;\t|".contains(&byte), |separator| separator == byte)
+    }
+
+    fn end_row(&mut self, held: &[u8], end: usize) {
+        if self.header_end.is_none() {
+            let row = &held[self.end..end];
+            let row = row.strip_prefix(BYTE_ORDER_MARK).unwrap_or(row);
+            let is_before = row.trim_ascii().is_empty() || row.starts_with(SEPARATOR);
+            self.header_end = (!is_before).then_some(end);
+        }
+        self.end = end;
+    }
+
+    /// Notes that the bytes up to an end were removed.
+    fn remove(&mut self, end: usize) {
+        if end > self.end {
+            // A row that is no row: what follows begins another one.
+            self.place = Place::FieldStart;
+        }
+        self.scanned -= end;
+        self.end = self.end.saturating_sub(end);
+    }
 }
 
 impl CsvLines {
-    /// Adds bytes of the body; true if there is enough to be read.
-    pub(super) fn add(&mut self, bytes: &[u8]) -> bool {
-        self.held.extend_from_slice(bytes);
+    /// Adds bytes from the front of a part of the body; true if there is enough to be read.
+    pub(super) fn add(&mut self, bytes: &mut &[u8]) -> bool {
+        let room = HELD_BYTES.saturating_sub(self.held.len());
+        let (taken, rest) = bytes.split_at(bytes.len().min(room));
+        *bytes = rest;
+        self.held.extend_from_slice(taken);
+        self.scan.advance(&self.held);
         self.held.len() >= HELD_BYTES
     }
 
-    /// Whether there is a line to be read.
+    /// Whether there is a line after the header to be read.
     pub(super) fn has_line(&self) -> bool {
-        self.complete() > 0
-    }
-
-    /// The bytes of complete lines. A first line may state the separator of the header after it.
-    fn complete(&self) -> usize {
-        let complete = complete(&self.held);
-        let is_begun = !self.header.is_empty()
-            || self.held.len() > HELD_BYTES
-            || self.held[..complete].iter().filter(|byte| **byte == b'\n').count() > 1;
-        if is_begun { complete } else { 0 }
+        match self.scan.header_end {
+            None => false,
+            Some(_) if !self.header.is_empty() => self.scan.end > 0,
+            Some(header_end) => self.scan.end > header_end,
+        }
     }
 
     /// Reads the complete lines, or at the end of the body everything.
@@ -60,24 +133,40 @@ impl CsvLines {
         is_named: bool,
         rows: &mut Vec<v1::Fix>,
     ) -> Result<(), Problem> {
-        let end = if is_end { self.held.len() } else { self.complete() };
+        if self.header.is_empty() && self.held.starts_with(GZIP) {
+            return Err(Problem::field("body", "it is gzip: send Content-Encoding: gzip with it"));
+        }
+        let is_long = self.held.len() - self.scan.end > CSV_LINE_BYTES_MAX;
+        let end = match self.scan.end {
+            _ if is_end => self.held.len(),
+            // What follows cannot be a row, and the reader says so.
+            _ if is_long => self.held.len(),
+            _ if self.scan.header_end.is_none() => 0,
+            end => end,
+        };
         if end == 0 && !(is_end && self.header.is_empty()) {
             return Ok(());
         }
+        let before = self.lines - lines(&self.header);
         let mut text = self.header.clone();
         text.extend(self.held.drain(..end));
+        self.scan.remove(end);
+        if self.header.is_empty() {
+            let header_end = self.scan.header_end.unwrap_or(text.len());
+            self.header.extend_from_slice(&text[..header_end]);
+        }
+        self.lines = before + lines(&text);
         let options = FixFileOptions { is_strict: true, ..FixFileOptions::default() };
-        let reader = CsvReader::from_reader(Cursor::new(text.clone()), Path::new("body"), &options);
+        let wrong = |error: &CsvError| {
+            let line = before + error.line;
+            Problem::field(&error.field, &error.fault).within(&format!("line {line}"))
+        };
+        let reader = CsvReader::from_plain(Cursor::new(text), Path::new("body"), &options);
         let mut reader = reader.map_err(|error| match error {
-            TableError::Csv(error) => self.wrong(&error),
+            TableError::Csv(error) => wrong(&error),
             error => Problem::field("body", error),
         })?;
-        if self.header.is_empty() {
-            self.header_lines = reader.line();
-            let mut ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-            let last = ends.nth(self.header_lines.saturating_sub(1) as usize);
-            self.header.extend_from_slice(last.map_or(&text, |(end, _)| &text[..=end]));
-        }
+        self.scan.separator = Some(reader.delimiter());
         loop {
             let row = match is_named {
                 true => reader.next_named_row().map(|row| {
@@ -91,41 +180,15 @@ impl CsvLines {
             };
             match row {
                 Some(Ok(fix)) => rows.push(fix),
-                Some(Err(error)) => return Err(self.wrong(&error)),
-                None => break,
+                Some(Err(error)) => return Err(wrong(&error)),
+                None => return Ok(()),
             }
         }
-        let ends = text.iter().filter(|byte| **byte == b'\n').count() as u64;
-        self.lines += ends - if self.lines == 0 { 0 } else { self.header_lines };
-        Ok(())
-    }
-
-    /// The problem of a line, counted in the whole body.
-    fn wrong(&self, error: &CsvError) -> Problem {
-        let before = if self.lines == 0 { 0 } else { self.lines - self.header_lines };
-        let line = before + error.line;
-        Problem::field(&error.field, &error.fault).within(&format!("line {line}"))
     }
 }
 
-/// The bytes of complete rows: a line end within quotes does not end a row, unless its line is
-/// longer than lines may be.
-fn complete(bytes: &[u8]) -> usize {
-    let (mut end, mut is_quoted) = (0, false);
-    for (at, byte) in bytes.iter().enumerate() {
-        match byte {
-            b'"' => is_quoted = !is_quoted,
-            b'\n' if !is_quoted => end = at + 1,
-            _ => {}
-        }
-    }
-    let last = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    match bytes.len() - end > CSV_LINE_BYTES_MAX {
-        // What follows cannot be a row: the reader says so.
-        true if last == end => bytes.len(),
-        true => last,
-        false => end,
-    }
+fn lines(text: &[u8]) -> u64 {
+    text.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 #[cfg(test)]
@@ -135,14 +198,14 @@ mod tests {
     use super::*;
 
     /// Reads a text in pieces of random lengths.
-    fn read(text: &str, seed: u64) -> (Vec<v1::Fix>, Result<(), Problem>) {
+    fn read(text: &[u8], seed: u64) -> (Vec<v1::Fix>, Result<(), Problem>) {
         let (mut lines, mut rows, mut random) =
             (CsvLines::default(), Vec::new(), Random::new(seed));
-        let mut rest = text.as_bytes();
+        let mut rest = text;
         while !rest.is_empty() {
-            let (piece, tail) = rest.split_at(rest.len().min(1 + random.below(40) as usize));
+            let (mut piece, tail) = rest.split_at(rest.len().min(1 + random.below(40) as usize));
             rest = tail;
-            lines.add(piece);
+            lines.add(&mut piece);
             if random.below(3) == 0
                 && let Err(problem) = lines.read(false, true, &mut rows)
             {
@@ -155,14 +218,29 @@ mod tests {
 
     #[test]
     fn pieces_of_any_length_are_the_same_rows() {
-        let text = "sep=;\nname_of_bus;id;t_ms;lon;lat;speed_kmh\n\
-            \"a\nb;\";7;1700000000000;1,5;2;36\nx;\"8\";1700000000001;1,5;2;\n\ny;9;1700000000002;3;4;";
-        for seed in 0..200 {
-            let (rows, read) = read(text, seed);
+        let text = "\n\nsep=;\n\"name\nof bus\";id;t_ms;lon;lat;speed_kmh\n\
+            \"a\nb;\";7;1700000000000;1,5;2;36\n5\" pipe;\"8\";1700000000001;1,5;2;\n\n\
+            \"c\n\"\"d\"\"\n\";9;1700000000002;3;4;\n y;10;1700000000002;3;4;";
+        for seed in 0..300 {
+            let (rows, read) = read(text.as_bytes(), seed);
             read.unwrap();
             let names: Vec<_> = rows.iter().map(|fix| fix.name.as_str()).collect();
-            assert_eq!(names, ["7", "8", "9"], "{seed}");
+            assert_eq!(names, ["7", "8", "9", "10"], "{seed}");
             assert_eq!((rows[0].x, rows[0].speed_mps, rows[1].speed_mps), (1.5, Some(10.0), None));
+        }
+    }
+
+    #[test]
+    fn a_header_of_any_form_is_found() {
+        for header in ["\u{feff}id,t_ms,x,y\n", "\r\n\r\nid,t_ms,x,y\r\n", "\"a\nb\",id,t_ms,x,y\n"]
+        {
+            let rows = header.matches("a\nb").map(|_| "0,").collect::<String>();
+            let text = format!("{header}{rows}7,1700000000000,1,2\n{rows}8,1700000000000,1,2");
+            for seed in 0..50 {
+                let (rows, read) = read(text.as_bytes(), seed);
+                read.unwrap();
+                assert_eq!(rows.len(), 2, "{header:?} {seed}");
+            }
         }
     }
 
@@ -171,29 +249,31 @@ mod tests {
         let row = "7,1700000000000,1,2\n";
         let text = format!("id,t_ms,x,y\n{}8,soon,1,2\n{row}", row.repeat(9));
         for seed in 0..100 {
-            let (rows, read) = read(&text, seed);
+            let (rows, read) = read(text.as_bytes(), seed);
             let problem = read.unwrap_err();
             assert_eq!((problem.named(), rows.len()), (Some("line 11: t_ms"), 9), "{seed}");
         }
         for (text, field) in [
-            ("", "line 1: header"),
-            ("id,t_ms,x\n1,2,3", "line 1: header"),
-            ("id,t_ms,x,y\n1,1700000000000,2\n", "line 2: line"),
+            (&b""[..], "line 1: header"),
+            (b"id,t_ms,x\n1,2,3", "line 1: header"),
+            (b"id,t_ms,x,y\n1,1700000000000,2\n", "line 2: line"),
+            (b"\x1f\x8b\x08 and more", "body"),
         ] {
             let (_, read) = read(text, 1);
-            assert_eq!(read.unwrap_err().named(), Some(field), "{text}");
+            assert_eq!(read.unwrap_err().named(), Some(field), "{text:?}");
         }
     }
 
     #[test]
     fn a_line_without_an_end_is_refused() {
-        let mut lines = CsvLines::default();
-        lines.add(b"id,t_ms,x,y\n\"");
-        let mut rows = Vec::new();
-        let refused = (0..40).any(|_| {
-            lines.add(&[b'7'; 4 << 10]);
-            lines.read(false, true, &mut rows).is_err()
-        });
-        assert!(refused && rows.is_empty());
+        for start in ["id,t_ms,x,y\n\"", "id,t_ms,x,y\n", "\"", ""] {
+            let (mut lines, mut rows) = (CsvLines::default(), Vec::new());
+            lines.add(&mut start.as_bytes());
+            let refused = (0..40).any(|_| {
+                lines.add(&mut &[b'7'; 4 << 10][..]);
+                lines.read(false, true, &mut rows).is_err()
+            });
+            assert!(refused && rows.is_empty(), "{start}");
+        }
     }
 }

@@ -16,6 +16,9 @@ use crate::http::problem::Problem;
 const DAY_MS: i64 = 86_400_000;
 const EXACT_MAX: i64 = 1 << 53;
 
+pub(super) const TRACKED: &[Param] =
+    &[Param::new("objects", Kind::Objects(GET_OBJECTS_MAX), "The objects").required()];
+
 pub(super) const EVERY: &[Param] = &[Param::new(
     "every_ms",
     Kind::Integer(0, DAY_MS),
@@ -37,7 +40,7 @@ pub(super) const MOMENT: &[Param] = &[
 pub(super) const SPEED: &[Param] = &[Param::new(
     "speed",
     Kind::Number(0.0, 1e6),
-    "How fast time passes: with 60 an hour takes a minute; 0 or absent: as fast as the client reads",
+    "How fast time passes: with 60 an hour takes a minute; if 0 or absent, as fast as it is read",
 )];
 
 pub(super) const SQUARES_OF: &[Param] = &[

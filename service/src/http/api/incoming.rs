@@ -62,6 +62,8 @@ impl Incoming {
         let Some(gzip) = &mut self.gzip else { return next_frame(&mut self.body).await };
         loop {
             if let Some(plain) = gzip.decode()? {
+                // Few coded bytes may be many plain ones: other tasks get their turn.
+                tokio::task::consume_budget().await;
                 return Ok(Some(plain));
             }
             if gzip.is_ended {

@@ -106,25 +106,31 @@ impl Feeder {
     ) -> Result<(), Problem> {
         let mut sent = 0;
         let patience = Duration::from_millis(MESSAGE_READ_MS_MAX);
-        // The time until which a row is expected, or at which the rows that have arrived are sent.
-        let mut due = Instant::now() + patience;
+        // Until when a row is expected, and when the rows that have arrived are sent.
+        let mut stall = Instant::now() + patience;
+        let mut due = stall;
         loop {
             let bytes = match timeout_at(due, body.next()).await {
                 Ok(Ok(bytes)) => bytes,
                 Ok(Err(problem)) => {
+                    // A wrong line before the end of the body is the first problem.
+                    let read = self.read(&mut &[][..], Read::Complete);
                     self.send(&mut sent, rows_before).await;
-                    return Err(problem);
-                }
-                Err(_) if !self.has_rows() => {
-                    return Err(stalled(format!("no row for {MESSAGE_READ_MS_MAX} ms")));
+                    return read.and(Err(problem));
                 }
                 Err(_) => {
                     let read = self.read(&mut &[][..], Read::Complete);
+                    if !self.rows.is_empty() {
+                        stall = Instant::now() + patience;
+                    }
                     if !self.send(&mut sent, rows_before).await {
                         return Ok(());
                     }
                     read?;
-                    due = Instant::now() + patience;
+                    if Instant::now() >= stall {
+                        return Err(stalled(format!("no row for {MESSAGE_READ_MS_MAX} ms")));
+                    }
+                    due = stall;
                     continue;
                 }
             };
@@ -133,12 +139,11 @@ impl Feeder {
                 self.send(&mut sent, rows_before).await;
                 return read;
             };
-            let had_rows = self.has_rows();
-            let (mut rest, mut is_sent) = (&bytes[..], false);
+            let (had_rows, mut rest) = (self.has_rows(), &bytes[..]);
+            let mut is_sent = false;
             while !rest.is_empty() {
                 let read = self.read(&mut rest, Read::Enough);
-                let is_full = self.rows.len() >= HTTP_BATCH_ROWS_MAX;
-                if read.is_err() || is_full {
+                if read.is_err() || self.rows.len() >= HTTP_BATCH_ROWS_MAX {
                     is_sent = true;
                     if !self.send(&mut sent, rows_before).await {
                         return Ok(());
@@ -146,11 +151,15 @@ impl Feeder {
                 }
                 read?;
             }
-            if self.has_rows() && (is_sent || !had_rows) {
-                due = Instant::now() + Duration::from_millis(HTTP_BATCH_MS);
-            } else if is_sent {
-                due = Instant::now() + patience;
+            // The time for which rows wait for the fleet is not the sender's.
+            if is_sent {
+                stall = Instant::now() + patience;
             }
+            due = match self.has_rows() {
+                false => stall,
+                true if had_rows && !is_sent => due,
+                true => Instant::now() + Duration::from_millis(HTTP_BATCH_MS),
+            };
         }
     }
 
@@ -170,7 +179,7 @@ impl Feeder {
             (Text::Json(lines), Read::All) => lines.finish(self.is_named, &mut self.rows),
             (Text::Json(_), Read::Complete) => Ok(()),
             (Text::Csv(lines), what) => {
-                let is_enough = lines.add(std::mem::take(bytes));
+                let is_enough = lines.add(bytes);
                 match what {
                     Read::Enough if !is_enough => Ok(()),
                     _ => lines.read(what == Read::All, self.is_named, &mut self.rows),
@@ -179,15 +188,22 @@ impl Feeder {
         }
     }
 
-    /// Sends the batch; false if the stream has ended.
+    /// Sends what was read, in messages; false if the stream has ended.
     async fn send(&mut self, sent: &mut u64, rows_before: &mpsc::UnboundedSender<u64>) -> bool {
-        let fixes = std::mem::take(&mut self.rows);
-        let Some(sender) = self.sender.as_ref().filter(|_| !fixes.is_empty()) else { return true };
-        // The reader of acknowledgements lives as long as this.
-        let _ = rows_before.send(*sent);
-        *sent += fixes.len() as u64;
-        let payload = Some(Payload::Rows(v1::Rows { fixes }));
-        sender.send(v1::ReportRequest { payload, ..self.template.clone() }).await.is_ok()
+        let mut rows = std::mem::take(&mut self.rows);
+        while let Some(sender) = self.sender.as_ref().filter(|_| !rows.is_empty()) {
+            let rest = rows.split_off(rows.len().min(HTTP_BATCH_ROWS_MAX));
+            let fixes = std::mem::replace(&mut rows, rest);
+            // The reader of acknowledgements lives as long as this.
+            let _ = rows_before.send(*sent);
+            *sent += fixes.len() as u64;
+            let payload = Some(Payload::Rows(v1::Rows { fixes }));
+            let message = v1::ReportRequest { payload, ..self.template.clone() };
+            if sender.send(message).await.is_err() {
+                return false;
+            }
+        }
+        true
     }
 }
 

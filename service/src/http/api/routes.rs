@@ -19,7 +19,7 @@ use super::events::EVENTS;
 use super::filter::{AGE, FILTER, FORM, MIN_TOKEN, OBJECT_OPTIONS, OPTIONS, PAGE, TIMEOUT, WINDOW};
 use super::fleets::{self, NewFleet, PAGES, Rename};
 use super::geometry::{REGION, RegionDocument};
-use super::histories::{self, EVERY, MOMENT, PASSED, SPEED, SQUARES_OF};
+use super::histories::{self, EVERY, MOMENT, PASSED, SPEED, SQUARES_OF, TRACKED};
 use super::incoming::{Incoming, coding};
 use super::param::{Param, Query, object};
 use super::queries::{self, CountJson, NAMES, NamesJson, OBJECTS, POINT};
@@ -230,7 +230,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "osmAndBody",
         rpc: "/shoal.v1.PositionService/ReportOnce",
         is_of_trackers: true,
-        about: "Reports a position in the form of OsmAnd and Traccar: in the address, a form or JSON",
+        about: "Reports a position as OsmAnd and Traccar do: in the address, a form or JSON",
         query: &[OSM_AND],
         body: &[
             Media::new(JSON, |generator| generator.subschema_for::<TraccarReport>()),
@@ -347,7 +347,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "trajectory",
         rpc: "/shoal.v1.HistoryService/Trajectory",
         about: "Returns the fixes of given objects in a window of time",
-        query: &[OBJECTS, WINDOW, EVERY, FORM],
+        query: &[TRACKED, WINDOW, EVERY, FORM],
         handler: handler!(histories::trajectory),
         ..PAST
     },
@@ -397,7 +397,7 @@ pub(super) const ROUTES: &[Route] = &[
         path: "/v1/fleets/{fleet}/history/replay",
         id: "replay",
         rpc: "/shoal.v1.HistoryService/Replay",
-        about: "Returns the fixes of a window in the order of time, each when it is due if a speed is given",
+        about: "Returns the fixes of a window in the order of time, with a speed when each is due",
         query: &[REGION, WINDOW, SPEED, FILTER, FORM],
         handler: handler!(histories::replay),
         ..PAST
@@ -489,7 +489,11 @@ async fn answer(
     let (mut parts, body) = request.into_parts();
     let mut body = Incoming::new(body, &parts.headers);
     credentials::settle(route, &mut parts);
-    let answered = match call(route, &app, &path, &parts) {
+    let refused = match route.is_of_trackers {
+        true => credentials::check_tracker(&parts),
+        false => Ok(()),
+    };
+    let answered = match refused.and_then(|()| call(route, &app, &path, &parts)) {
         // The headers alone: no session begins.
         Ok(_) if parts.method == Method::HEAD && route.is_stream() => Ok(events::headers()),
         Ok(call) => {

@@ -26,7 +26,7 @@ use crate::timestamp;
 const KNOT: f64 = 1852.0 / 3600.0;
 const KMH: f64 = 1.0 / 3.6;
 /// Numbers below are seconds, others milliseconds: 2^31 s is in the year 2038, 2^31 ms in 1970.
-const SECONDS_MAX: i64 = 1 << 31;
+const SECONDS_MAX: u64 = 1 << 31;
 
 /// Header of what the server did not take.
 const REFUSED: &str = "shoal-refused";
@@ -47,9 +47,9 @@ pub(super) const OSM_AND: &[Param] = &[
     Param::new("lat", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "Latitude"),
     Param::new("lon", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "Longitude"),
     Param::new("timestamp", Kind::AnyText, "Unix seconds or milliseconds, or ISO 8601; or now"),
-    Param::new("speed", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "See speed_unit"),
-    Param::new("bearing", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "Degrees from north"),
-    Param::new("altitude", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "Metres"),
+    Param::new("speed", Kind::AnyText, "See speed_unit"),
+    Param::new("bearing", Kind::AnyText, "Degrees from north"),
+    Param::new("altitude", Kind::AnyText, "Metres"),
     Param::new("valid", Kind::AnyText, "false or 0: the position is not used"),
     Param::new(
         "speed_unit",
@@ -240,7 +240,10 @@ impl OwnTracksMessage {
             (None, None) => match (of_topic, self.tid) {
                 (Some(topic), _) => (topic.to_owned(), "topic"),
                 (None, Some(tid)) => (tid, "tid"),
-                (None, None) => return Err(Problem::field("topic", "missing")),
+                (None, None) => {
+                    let why = "missing: name the phone by X-Limit-U and X-Limit-D, or ?u=&d=";
+                    return Err(Problem::field("topic", why));
+                }
             },
         };
         let missing = |name| move || Problem::field(name, "missing");
@@ -303,6 +306,11 @@ impl Fields {
         number.map(Some).ok_or_else(why)
     }
 
+    /// A measure; none if it is no number: the position counts without it.
+    fn measure(&self, name: &str) -> Option<f64> {
+        self.number(name).ok().flatten()
+    }
+
     /// The position, if there is one that counts.
     fn seen(&self) -> Result<Option<Seen>, Problem> {
         let (field, object) = match (self.get("id"), self.get("deviceid")) {
@@ -318,11 +326,8 @@ impl Fields {
             (None, Some(_)) => return Err(Problem::field("lat", "missing")),
         };
         let unit = self.speed_unit()?;
-        let heading = match self.number("bearing")? {
-            Some(bearing) => Some(bearing),
-            None => self.number("heading")?,
-        };
-        let (speed, altitude_m) = (self.number("speed")?, self.number("altitude")?);
+        let heading = self.measure("bearing").or_else(|| self.measure("heading"));
+        let (speed, altitude_m) = (self.measure("speed"), self.measure("altitude"));
         let time_ms = self.time_ms()?;
         let is_valid = !matches!(self.get("valid"), Some("false" | "0"));
         let Some((lat, lon)) = place.filter(|_| is_valid) else { return Ok(None) };
@@ -340,7 +345,7 @@ impl Fields {
 
     /// Confirms that the fields have their types, also those that a body replaces.
     fn check(&self) -> Result<(), Problem> {
-        for name in ["lat", "lon", "speed", "bearing", "altitude"] {
+        for name in ["lat", "lon"] {
             self.number(name)?;
         }
         self.speed_unit()?;
@@ -373,7 +378,7 @@ impl Fields {
     fn time_ms(&self) -> Result<i64, Problem> {
         let text = self.get("timestamp").unwrap_or("now");
         if let Ok(number) = text.parse::<i64>() {
-            let is_seconds = number.abs() < SECONDS_MAX;
+            let is_seconds = number.unsigned_abs() < SECONDS_MAX;
             return Ok(if is_seconds { number * 1_000 } else { number });
         }
         timestamp::parse(text).map_err(|why| Problem::field("timestamp", why))

@@ -1,5 +1,5 @@
-//! Events over a WebSocket (RFC 6455): those of Server-Sent Events as JSON texts, and changes of the
-//! regions in the other direction.
+//! Events over a WebSocket (RFC 6455): those of Server-Sent Events as JSON texts, and changes of
+//! the regions in the other direction.
 //!
 //! The query string states the first region or the token to resume. Without either, the first text
 //! of the client is a [`Subscription`]. Later texts are [`Change`]s.
@@ -16,7 +16,7 @@ use shoal_proto::v1;
 use shoal_proto::v1::subscribe_response::Kind;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_stream::StreamExt as _;
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use super::call::Call;
 use super::document::parse;
@@ -111,8 +111,9 @@ pub(super) async fn open(
     let session = Session { call: call.without_body(), id: Vec::new() };
     let upgrade = upgrade
         .protocols([PROTOCOL])
-        .max_message_size(WEB_SOCKET_TEXT_BYTES_MAX)
-        .max_frame_size(WEB_SOCKET_TEXT_BYTES_MAX)
+        // A text that is somewhat too long is answered, not cut.
+        .max_message_size(2 * WEB_SOCKET_TEXT_BYTES_MAX)
+        .max_frame_size(2 * WEB_SOCKET_TEXT_BYTES_MAX)
         .read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(BUFFER_BYTES);
     Ok(upgrade.on_upgrade(async move |socket| {
@@ -162,6 +163,9 @@ async fn begin(socket: &mut WebSocket, session: &mut Session) -> Result<Messages
     let text = async {
         loop {
             match socket.recv().await {
+                Some(Ok(Message::Text(text))) if text.len() > WEB_SOCKET_TEXT_BYTES_MAX => {
+                    return Err(TOO_LONG);
+                }
                 Some(Ok(Message::Text(text))) => return Ok(text),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 Some(Ok(Message::Binary(_))) => return Err(NO_TEXT),
@@ -188,36 +192,50 @@ async fn begin(socket: &mut WebSocket, session: &mut Session) -> Result<Messages
 /// End of a socket whose peer sends bytes.
 const NO_TEXT: End = End::Closed(close_code::UNSUPPORTED, "messages are texts");
 
+/// End of a socket whose peer sends a text beyond the limit.
+const TOO_LONG: End = End::Closed(close_code::SIZE, "a text has at most 65,536 bytes");
+
 /// Sends events and takes changes.
 async fn exchange(socket: &mut WebSocket, session: &mut Session, mut messages: Messages) -> End {
     let pause = Duration::from_millis(HTTP_HEARTBEAT_MS);
     let mut heartbeat = interval_at(Instant::now() + pause, pause);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // A message may take as long to be sent, and its peer is not heard meanwhile.
+    let patience = Duration::from_millis(HTTP_WRITE_STALL_MS_MAX) + pause;
     let mut heard = Instant::now();
     loop {
         let sent = tokio::select! {
-            message = messages.next() => match message {
-                Some(Ok(message)) => session.tell(socket, message).await,
-                Some(Err(status)) => {
-                    let problem = Problem::from(status);
-                    let sent = send_json(socket, "error", None, &problem).await;
-                    sent.and(Err(End::Closed(close_code::AWAY, "the stream has ended")))
-                }
-                None => Err(End::Closed(close_code::NORMAL, "the session is closed")),
-            },
+            biased;
             // A change needs the session.
             received = socket.recv(), if !session.id.is_empty() => {
                 heard = Instant::now();
                 match received {
+                    Some(Ok(Message::Text(text))) if text.len() > WEB_SOCKET_TEXT_BYTES_MAX => {
+                        Err(TOO_LONG)
+                    }
                     Some(Ok(Message::Text(text))) => session.change(socket, text.as_bytes()).await,
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
                     Some(Ok(Message::Binary(_))) => Err(NO_TEXT),
                     Some(Ok(Message::Close(_)) | Err(_)) | None => Err(End::Gone),
                 }
             }
-            _ = heartbeat.tick() => match heard.elapsed() > 3 * pause {
+            _ = heartbeat.tick() => match heard.elapsed() > patience {
                 true => Err(End::Gone),
                 false => send(socket, Message::Ping(Vec::new().into())).await,
+            },
+            message = messages.next() => match message {
+                Some(Ok(message)) => session.tell(socket, message).await,
+                Some(Err(status)) => {
+                    // After the first code a client connects again, after the second it does not.
+                    let code = match status.code() {
+                        Code::Unavailable => close_code::AWAY,
+                        _ => close_code::POLICY,
+                    };
+                    let problem = Problem::from(status);
+                    let sent = send_json(socket, "error", None, &problem).await;
+                    sent.and(Err(End::Closed(code, "the stream has ended")))
+                }
+                None => Err(End::Closed(close_code::NORMAL, "the session is closed")),
             },
         };
         if let Err(end) = sent {

@@ -6,7 +6,7 @@
 //! Unless the options are strict, a measure that cannot be stored is dropped and counted.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -51,9 +51,32 @@ impl CsvReader {
         name: &Path,
         options: &FixFileOptions,
     ) -> Result<Self, TableError> {
-        let file: Arc<Path> = name.into();
         let bytes: Box<dyn Read + Send> = Box::new(bytes);
         let input = TextInput::new(bytes).map_err(TableError::reading(name))?;
+        Self::of(input, name, options)
+    }
+
+    /// As [`from_reader`](Self::from_reader), but the bytes are never gzip: one byte of them is one
+    /// byte of text.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn from_plain(
+        bytes: impl Read + Send + 'static,
+        name: &Path,
+        options: &FixFileOptions,
+    ) -> Result<Self, TableError> {
+        let bytes: Box<dyn Read + Send> = Box::new(bytes);
+        Self::of(TextInput::Plain(BufReader::new(bytes)), name, options)
+    }
+
+    fn of(
+        input: TextInput<Box<dyn Read + Send>>,
+        name: &Path,
+        options: &FixFileOptions,
+    ) -> Result<Self, TableError> {
+        let file: Arc<Path> = name.into();
         let mut lines = LineReader::new(input, CSV_LINE_BYTES_MAX);
         let header = CsvHeader::read(&mut lines, options).map_err(|fault| CsvError {
             file: file.clone(),
@@ -85,6 +108,12 @@ impl CsvReader {
     /// As [`next_row`](Self::next_row) for a file whose objects have names.
     pub fn next_named_row(&mut self) -> Option<Result<NamedCsvRow, CsvError>> {
         self.next_record(|record, values| record.named_row(values))
+    }
+
+    /// The byte between two fields.
+    #[must_use]
+    pub fn delimiter(&self) -> u8 {
+        self.values.header.delimiter
     }
 
     /// The file in messages.
