@@ -141,18 +141,11 @@ impl Access {
         headers: &HeaderMap,
         peer: &Peer,
     ) -> Result<Call, ServiceError> {
-        let caller = self.recognize(path, headers, peer)?;
-        let Some(method) = method_right(path) else {
-            let error = ServiceError::method_unknown(path);
-            self.record_refusal(Some(&caller), path, peer, &error.to_string());
-            return Err(error);
-        };
-        let call = Call { caller, method, peer: peer.address(), access: self.clone() };
-        call.check_method()?;
+        let call = self.known_call(path, path, headers, peer)?;
         if let Some(account) = call.account() {
             peer.count_for(account).map_err(|error| call.refused(None, error))?;
             call.take(MeteredQuota::AnswerBytes, 0)?;
-            if let Some(quota) = method.metered() {
+            if let Some(quota) = call.method.metered() {
                 // The amount is known later. Until then an overdrawn token causes no work.
                 call.take(quota, 0)?;
             }
@@ -174,11 +167,28 @@ impl Access {
         headers: &HeaderMap,
         peer: &Peer,
     ) -> Result<(), ServiceError> {
+        let call = self.known_call(path, method, headers, peer)?;
+        fleet.map_or(Ok(()), |fleet| call.check_fleet(&FleetName::new("fleet", fleet)?))
+    }
+
+    /// The call of a method by a request to a path. The caller is known and may call the method on
+    /// some fleet.
+    fn known_call(
+        &self,
+        path: &str,
+        method: &str,
+        headers: &HeaderMap,
+        peer: &Peer,
+    ) -> Result<Call, ServiceError> {
         let caller = self.recognize(path, headers, peer)?;
-        let method = method_right(method).ok_or_else(|| ServiceError::method_unknown(method))?;
+        let Some(method) = method_right(method) else {
+            let error = ServiceError::method_unknown(method);
+            self.record_refusal(Some(&caller), path, peer, &error.to_string());
+            return Err(error);
+        };
         let call = Call { caller, method, peer: peer.address(), access: self.clone() };
         call.check_method()?;
-        fleet.map_or(Ok(()), |fleet| call.check_fleet(&FleetName::new("fleet", fleet)?))
+        Ok(call)
     }
 
     /// The caller of a request, before its body is read.

@@ -154,6 +154,12 @@ impl Call {
         Problem::from(status).renamed(|field| self.api_name(field))
     }
 
+    /// Converts an error that is part of an answer, as [`Call::problem`].
+    pub(super) fn problem_in_answer(&self, status: &tonic_types::Status) -> Problem {
+        let details = prost::Message::encode_to_vec(status).into();
+        self.problem(Status::with_details(status.code.into(), status.message.clone(), details))
+    }
+
     fn api_name(&self, field: &str) -> String {
         let field = field.strip_prefix("options.").unwrap_or(field);
         let field = field.strip_prefix("filter.").unwrap_or(field);

@@ -23,8 +23,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Status, Streaming};
 
 use super::call::Call;
-use super::param;
-use super::param::encoded_token;
+use super::param::{self, encoded_token};
 use super::route::{EVENT_STREAM, Media};
 use super::subscriptions::event_word;
 use super::web_socket;

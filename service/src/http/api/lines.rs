@@ -322,12 +322,7 @@ async fn collect(
         first = ack.last_message + 1;
         let failed = ack.failed.into_iter().next().and_then(|failed| failed.status);
         if let Some(status) = failed {
-            let status = tonic::Status::with_details(
-                status.code.into(),
-                status.message.clone(),
-                prost::Message::encode_to_vec(&status).into(),
-            );
-            return (report, Err(call.problem(status)));
+            return (report, Err(call.problem_in_answer(&status)));
         }
     }
 }

@@ -16,7 +16,7 @@ use shoal_proto::v1;
 use shoal_proto::v1::subscribe_response::Kind;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_stream::StreamExt as _;
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Streaming};
 
 use super::call::Call;
 use super::document::parse;
@@ -291,10 +291,7 @@ impl Session {
         let reply = self.call.subscriptions().modify(self.call.request(request)).await;
         let reply = reply.map_err(|status| self.call.problem(status))?.into_inner();
         let errors = reply.errors.into_iter().map(|error| {
-            let status = error.status.unwrap_or_default();
-            let (code, message) = (status.code.into(), status.message.clone());
-            let details = prost::Message::encode_to_vec(&status).into();
-            let problem = self.call.problem(Status::with_details(code, message, details));
+            let problem = self.call.problem_in_answer(&error.status.unwrap_or_default());
             RefusedRegion { region_id: error.region_id.to_string(), problem }
         });
         Ok(Changed { epoch: reply.epoch, errors: errors.collect() })
