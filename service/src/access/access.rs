@@ -186,7 +186,8 @@ impl Access {
             self.record_refusal(Some(&caller), path, peer, &error.to_string());
             return Err(error);
         };
-        let call = Call { caller, method, peer: peer.address(), access: self.clone() };
+        let (peer, access) = (peer.address(), self.clone());
+        let call = Call { caller, method, peer, access, is_in_process: false };
         call.check_method()?;
         Ok(call)
     }

@@ -28,7 +28,14 @@ pub struct Call {
     pub(super) method: &'static MethodRight,
     pub(super) peer: Option<SocketAddr>,
     pub(super) access: Access,
+    /// Whether the request has [`InProcess`].
+    pub(super) is_in_process: bool,
 }
+
+/// Extension of a request whose caller is in this process: it takes the messages of an answer as
+/// they are, and charges the bytes that it makes of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InProcess;
 
 /// The client of a request; if the request is not admitted yet, the client without a token.
 pub(crate) fn requester(extensions: &Extensions) -> Requester {
@@ -50,6 +57,11 @@ impl Call {
     #[must_use]
     pub fn client(&self) -> Requester {
         Requester::new(self.account().map(|account| account.id()), self.peer)
+    }
+
+    /// Whether the caller is in this process; see [`InProcess`].
+    pub(crate) fn is_in_process(&self) -> bool {
+        self.is_in_process
     }
 
     /// The account of the caller, if its token has one.

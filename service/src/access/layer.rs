@@ -14,6 +14,7 @@ use tonic::body::Body;
 use tower::{Layer, Service};
 
 use super::access::Access;
+use super::call::InProcess;
 use super::limited_body::LimitedBody;
 use super::peer::Peer;
 use crate::error::ServiceError;
@@ -64,12 +65,14 @@ where
     fn call(&mut self, mut request: http::Request<B>) -> Answer<S::Error> {
         let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
         let generation = self.access.generation();
-        let call = match self.access.admit(request.uri().path(), request.headers(), &peer) {
+        let mut call = match self.access.admit(request.uri().path(), request.headers(), &peer) {
             Ok(call) => call,
             Err(error) => return Box::pin(std::future::ready(Ok(Status::from(error).into_http()))),
         };
+        call.is_in_process = request.extensions().get::<InProcess>().is_some();
         request.headers_mut().remove(AUTHORIZATION);
         let account = call.account().cloned();
+        let is_in_process = call.is_in_process;
         let open = self.access.open_call(&call, generation);
         request.extensions_mut().insert(call);
         let response = self.inner.call(request);
@@ -82,7 +85,11 @@ where
             });
             match answered.await {
                 Ok(response) => {
-                    Ok(response?.map(|body| Body::new(LimitedBody::new(body, open, account))))
+                    let mut response = response?;
+                    if let (true, Some(account)) = (is_in_process, &account) {
+                        response.extensions_mut().insert(account.clone());
+                    }
+                    Ok(response.map(|body| Body::new(LimitedBody::new(body, open, account))))
                 }
                 Err(reason) => {
                     // The reason is taken once: this future is complete then.

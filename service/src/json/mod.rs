@@ -10,4 +10,4 @@ pub use answer::{HeaderJson, RowJson};
 pub use feature::FeatureJson;
 pub use fleet::FleetJson;
 pub use past::{GapJson, PastHeaderJson};
-pub use row_text::RowText;
+pub use row_text::{RowRef, RowText};

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use shoal_client::{AnswerRow, v1};
+use shoal_client::v1;
 
 use crate::timestamp::rfc3339;
 
@@ -21,6 +21,19 @@ const MAGNITUDE: f64 = 9e8;
 const DAY_MS: i64 = 86_400_000;
 /// Bytes of the date of a time in RFC 3339, with its `T`.
 const DATE_BYTES: usize = 11;
+
+/// One object of an answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RowRef<'a> {
+    /// The object.
+    pub object: u64,
+    /// Its name, in a named fleet that still knows it.
+    pub name: Option<&'a str>,
+    /// Its record, if the answer has records.
+    pub fix: Option<&'a v1::FixRecord>,
+    /// Its distance in metres, in a search for neighbours.
+    pub distance_m: Option<f64>,
+}
 
 /// See the file's head.
 #[derive(Debug)]
@@ -44,19 +57,19 @@ struct Written {
 
 impl RowText {
     /// Adds a row as an object; its age is the answer's clock minus its time.
-    pub fn row(&mut self, out: &mut Vec<u8>, row: &AnswerRow, clock_ms: i64) {
+    pub fn row(&mut self, out: &mut Vec<u8>, row: RowRef<'_>, clock_ms: i64) {
         out.extend_from_slice(b"{\"object\":");
         label(out, row);
         self.members(out, row, None, clock_ms);
     }
 
     /// Adds a row as a GeoJSON Feature (RFC 7946).
-    pub fn feature(&mut self, out: &mut Vec<u8>, row: &AnswerRow, clock_ms: i64) {
+    pub fn feature(&mut self, out: &mut Vec<u8>, row: RowRef<'_>, clock_ms: i64) {
         out.extend_from_slice(b"{\"type\":\"Feature\",\"id\":");
         let start = out.len();
         label(out, row);
         let id = start..out.len();
-        let written = row.fix.as_ref().map(|fix| {
+        let written = row.fix.map(|fix| {
             out.extend_from_slice(b",\"geometry\":{\"type\":\"Point\",\"coordinates\":[");
             let x = out.len();
             number(out, fix.x);
@@ -81,7 +94,7 @@ impl RowText {
     fn members(
         &mut self,
         out: &mut Vec<u8>,
-        row: &AnswerRow,
+        row: RowRef<'_>,
         written: Option<&Written>,
         clock_ms: i64,
     ) {
@@ -94,7 +107,7 @@ impl RowText {
             out.extend_from_slice(b",\"distance_m\":");
             number(out, distance_m);
         }
-        if let Some(fix) = &row.fix {
+        if let Some(fix) = row.fix {
             self.record(out, fix, written, clock_ms);
         }
         out.push(b'}');
@@ -172,8 +185,8 @@ macro_rules! render {
 shoal_codec::measures!(render);
 
 /// Adds the name of an object, or its number, as a string.
-fn label(out: &mut Vec<u8>, row: &AnswerRow) {
-    match &row.name {
+fn label(out: &mut Vec<u8>, row: RowRef<'_>) {
+    match row.name {
         None => {
             out.push(b'"');
             out.extend_from_slice(itoa::Buffer::new().format(row.object).as_bytes());
@@ -216,6 +229,7 @@ fn json(out: &mut Vec<u8>, value: &(impl serde::Serialize + ?Sized)) {
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
+    use shoal_client::AnswerRow;
     use shoal_testkit::Random;
 
     use super::*;
@@ -264,8 +278,14 @@ mod tests {
             };
             let clock_ms = 1_700_000_100_000;
             let (mut one, mut feature) = (Vec::new(), Vec::new());
-            text.row(&mut one, &row, clock_ms);
-            text.feature(&mut feature, &row, clock_ms);
+            let borrowed = RowRef {
+                object: row.object,
+                name: row.name.as_deref(),
+                fix: row.fix.as_ref(),
+                distance_m: row.distance_m,
+            };
+            text.row(&mut one, borrowed, clock_ms);
+            text.feature(&mut feature, borrowed, clock_ms);
             let read = |text: &[u8]| serde_json::from_slice::<Value>(text).unwrap();
             let of = |value: &dyn Fn() -> serde_json::Result<Vec<u8>>| read(&value().unwrap());
             let expected = of(&|| serde_json::to_vec(&RowJson::new(&row, clock_ms)));

@@ -16,8 +16,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_stream::Stream;
-use tonic::Status;
+use tonic::{Response, Status};
 
+use super::handover::Handover;
+use crate::access::Call;
 use crate::answer_budget::AnswerBudget;
 use crate::error::ServiceError;
 use crate::limits::{ANSWER_STALL_MS_MAX, ANSWER_STALL_MS_MIN};
@@ -36,6 +38,8 @@ pub struct ChunkStream<T> {
     /// took nothing.
     end: Arc<AtomicU64>,
     is_done: bool,
+    /// Where chunks go whose receiver is in this process.
+    handover: Option<Handover<T>>,
     task: JoinHandle<()>,
 }
 
@@ -124,16 +128,30 @@ impl<T: Send + 'static> ChunkStream<T> {
                 Err(NotTaken) => {}
             }
         });
-        Self { receiver, end, is_done: false, task }
+        Self { receiver, end, is_done: false, handover: None, task }
+    }
+
+    /// The answer to a call.
+    pub(super) fn answer(mut self, call: &Call) -> Response<Self> {
+        self.handover = call.is_in_process().then(Handover::default);
+        let handover = self.handover.clone();
+        let mut response = Response::new(self);
+        if let Some(handover) = handover {
+            response.extensions_mut().insert(handover);
+        }
+        response
     }
 }
 
-impl<T> Stream for ChunkStream<T> {
+impl<T: Default> Stream for ChunkStream<T> {
     type Item = Result<T, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.is_done {
             return Poll::Ready(None);
+        }
+        if let Some(handover) = &self.handover {
+            ready!(handover.poll_room(context));
         }
         let chunk = match ready!(self.receiver.poll_recv(context)) {
             Some(Ok(chunk)) => lock(&chunk).take().map(Ok),
@@ -145,8 +163,17 @@ impl<T> Stream for ChunkStream<T> {
             (None, limit_ms) if limit_ms != WHOLE => {
                 Poll::Ready(Some(Err(ServiceError::NotRead(limit_ms).into())))
             }
-            _ => Poll::Ready(chunk),
+            _ => Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| self.handed_over(chunk)))),
         }
+    }
+}
+
+impl<T: Default> ChunkStream<T> {
+    /// The message that the stream returns for a chunk.
+    fn handed_over(&self, chunk: T) -> T {
+        let Some(handover) = &self.handover else { return chunk };
+        handover.put(chunk);
+        T::default()
     }
 }
 

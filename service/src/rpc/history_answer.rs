@@ -330,9 +330,9 @@ where
 {
     let open = context.open_stream(&checked.call)?;
     checked.call.take(MeteredQuota::Queries, 1).map_err(|error| context.count(error))?;
-    let (fleet, name) = (checked.fleet.clone(), checked.name.clone());
+    let (fleet, name, call) = (checked.fleet.clone(), checked.name.clone(), checked.call.clone());
     let (context, budget) = (context.clone(), Some(context.history_answers.clone()));
-    Ok(Response::new(ChunkStream::spawn_with(budget, |sender| async move {
+    let stream = ChunkStream::spawn_with(budget, |sender| async move {
         let _open = open;
         tokio::select! {
             sent = task(context.clone(), sender) => sent,
@@ -341,7 +341,8 @@ where
             error = fleet.ended() => Ok(Err(error.of_fleet(&name).into())),
             error = checked.lost() => Ok(Err(error.into())),
         }
-    })))
+    });
+    Ok(stream.answer(&call))
 }
 
 /// Runs the parts of a query in turns.

@@ -54,14 +54,14 @@ pub(super) async fn answer_one<T: AnswerChunk>(
 ) -> Result<Response<ChunkStream<T>>, ServiceError> {
     let questions = Questions::valid(vec![query]);
     let answer = ask(context, &query_context, questions, deadline, false).await?;
-    let budget = Some(context.answers.clone());
+    let (budget, call) = (Some(context.answers.clone()), query_context.call.clone());
     let stream = ChunkStream::spawn_with(budget, |sender| async move {
         tokio::select! {
             sent = send(&query_context, answer, &sender) => sent.map(Ok),
             () = deadline.passed() => Ok(Err(Status::from(ServiceError::Deadline))),
         }
     });
-    Ok(Response::new(stream))
+    Ok(stream.answer(&call))
 }
 
 async fn send<T: AnswerChunk>(

@@ -1,7 +1,10 @@
-//! Answers of queries as GeoJSON or lines of JSON, written part by part as the client reads.
+//! Answers of queries as GeoJSON or lines of JSON, written piece by piece as the client reads.
 //!
 //! The header is known before the first byte, so it is also in the headers of the response. A later
 //! error aborts the body, so that a client does not take a part for the whole answer.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use axum::response::Response;
@@ -9,17 +12,18 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use schemars::JsonSchema;
 use serde::Serialize;
-use shoal_client::{AnswerRow, QueryAnswer};
 use shoal_proto::v1;
-use tokio_stream::StreamExt as _;
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Response as Reply, Status, Streaming};
 
 use super::call::{Call, add};
 use super::density::{DensityHeaderJson, SquareFeature};
 use super::param::Query;
 use super::route::Media;
+use crate::access::AnswerPace;
 use crate::http::problem::Problem;
-use crate::json::{FeatureJson, HeaderJson, PastHeaderJson, RowText};
+use crate::json::{FeatureJson, HeaderJson, PastHeaderJson, RowRef, RowText};
+use crate::rpc::Handover;
 
 const GEOJSON: &str = "application/geo+json";
 const NDJSON: &str = "application/x-ndjson";
@@ -63,8 +67,10 @@ pub(super) struct Features<H, F = FeatureJson> {
     features: Vec<F>,
 }
 
-/// Bytes of most features.
-const ROW_BYTES: usize = 384;
+/// A piece of text is given to the client once it has this many bytes.
+const PIECE_BYTES: usize = 64 << 10;
+/// Room for the row that completes a piece; most rows have fewer bytes.
+const ROW_BYTES: usize = 1 << 10;
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,23 +83,26 @@ pub(super) enum Form {
 }
 
 /// One message of an answer.
-pub(super) trait Part: Send + 'static {
+pub(super) trait Part: Default + Send + Unpin + 'static {
     type Header: Head;
 
     fn take_header(&mut self) -> Option<Self::Header>;
 
-    /// Writes the rows of the message.
-    fn write(self, header: &Self::Header, out: &mut Writer) -> serde_json::Result<()>;
+    /// The number of rows.
+    fn rows(&self) -> usize;
+
+    /// Writes a row.
+    fn write(&self, row: usize, header: &Self::Header, out: &mut Writer) -> serde_json::Result<()>;
 }
 
 /// A message whose rows are objects.
-pub(super) trait Rows: Send + 'static {
-    /// The lists of the message.
-    fn into_answer(self) -> QueryAnswer;
+pub(super) trait Objects: Part {
+    /// A row, if the message has so many.
+    fn object(&self, row: usize) -> Option<RowRef<'_>>;
 }
 
 /// Where and when an answer holds.
-pub(super) trait Head: Send + 'static {
+pub(super) trait Head: Send + Unpin + 'static {
     /// As JSON.
     fn json(&self) -> serde_json::Result<String>;
 
@@ -138,7 +147,7 @@ fn common(fleet: &str, term: u64, epoch: u64, clock_ms: i64) -> Vec<(&'static st
 }
 
 macro_rules! parts {
-    ($($part:ident: $header:ident $(, $distances:ident)?;)*) => {$(
+    ($($part:ident: $header:ident $(, $distance_m:ident)?;)*) => {$(
         impl Part for v1::$part {
             type Header = v1::$header;
 
@@ -146,18 +155,31 @@ macro_rules! parts {
                 self.header.take()
             }
 
-            fn write(self, header: &v1::$header, out: &mut Writer) -> serde_json::Result<()> {
-                let rows = rows(self);
-                out.text.reserve(rows.size_hint().0 * ROW_BYTES);
-                rows.for_each(|row| out.object(&row, header.clock_ms));
+            fn rows(&self) -> usize {
+                self.objects.len()
+            }
+
+            fn write(
+                &self,
+                row: usize,
+                header: &v1::$header,
+                out: &mut Writer,
+            ) -> serde_json::Result<()> {
+                if let Some(row) = self.object(row) {
+                    out.object(row, header.clock_ms);
+                }
                 Ok(())
             }
         }
 
-        impl Rows for v1::$part {
-            fn into_answer(self) -> QueryAnswer {
-                let Self { objects, fixes, names, $($distances,)? .. } = self;
-                QueryAnswer { objects, fixes, names, $($distances,)? ..QueryAnswer::default() }
+        impl Objects for v1::$part {
+            fn object(&self, row: usize) -> Option<RowRef<'_>> {
+                Some(RowRef {
+                    object: *self.objects.get(row)?,
+                    name: self.names.get(row).map(String::as_str).filter(|it| !it.is_empty()),
+                    fix: self.fixes.get(row),
+                    distance_m: None $(.or_else(|| self.$distance_m.get(row).copied()))?,
+                })
             }
         }
     )*};
@@ -171,11 +193,6 @@ parts! {
     PassedResponse: HistoryHeader;
     AsOfResponse: HistoryHeader;
     ReplayResponse: HistoryHeader;
-}
-
-/// The rows of a message.
-pub(super) fn rows<P: Rows>(part: P) -> impl Iterator<Item = AnswerRow> {
-    part.into_answer().into_rows()
 }
 
 /// Writes rows, the first one in another way than those after it.
@@ -194,7 +211,7 @@ impl Writer {
     }
 
     /// Writes one object.
-    fn object(&mut self, row: &AnswerRow, clock_ms: i64) {
+    fn object(&mut self, row: RowRef<'_>, clock_ms: i64) {
         self.begin_row();
         match self.form {
             Form::GeoJson => self.row_text.feature(&mut self.text, row, clock_ms),
@@ -234,30 +251,108 @@ impl Writer {
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.text)
     }
+}
 
-    /// The text of a message.
-    fn write<P: Part>(&mut self, part: P, header: &P::Header) -> Result<Bytes, Status> {
-        part.write(header, self).map_err(|error| Status::internal(error.to_string()))?;
-        Ok(self.take().into())
+/// The messages of an answer.
+pub(super) struct Messages<P> {
+    stream: Streaming<P>,
+    /// Where the messages are, if the stream has empty ones.
+    handover: Option<Handover<P>>,
+}
+
+impl<P: Unpin> Stream for Messages<P> {
+    type Item = Result<P, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let message = ready!(Pin::new(&mut self.stream).poll_next(context));
+        let handed_over =
+            |message| self.handover.as_ref().and_then(Handover::take).unwrap_or(message);
+        Poll::Ready(message.map(|message| message.map(handed_over)))
     }
 }
 
-/// The first message of an answer and the others.
+/// An answer whose first message has arrived.
+pub(super) struct Begun<P: Part> {
+    pub(super) header: P::Header,
+    pub(super) first: P,
+    messages: Messages<P>,
+    pace: AnswerPace,
+}
+
+/// Waits for the first message of an answer.
 ///
 /// # Errors
 /// That of the service.
 pub(super) async fn begin<P: Part>(
     call: &Call,
     reply: Result<Reply<Streaming<P>>, Status>,
-) -> Result<(P::Header, P, Streaming<P>), Problem> {
-    let mut stream = reply.map_err(|status| call.problem(status))?.into_inner();
-    let first = stream.message().await.map_err(|status| call.problem(status))?;
-    let first = first.and_then(|mut part| Some((part.take_header()?, part)));
-    let (header, part) = first.ok_or_else(|| {
+) -> Result<Begun<P>, Problem> {
+    let (_, stream, mut extensions) = reply.map_err(|status| call.problem(status))?.into_parts();
+    let (handover, pace) = (extensions.remove(), AnswerPace::of(&extensions));
+    let mut messages = Messages { stream, handover };
+    let first = messages.next().await.transpose().map_err(|status| call.problem(status))?;
+    let first = first.and_then(|mut part: P| Some((part.take_header()?, part)));
+    let (header, first) = first.ok_or_else(|| {
         let detail = "an answer has no header";
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", detail)
     })?;
-    Ok((header, part, stream))
+    Ok(Begun { header, first, messages, pace })
+}
+
+/// The text of an answer in pieces. A message ends a piece, because the next one may be far.
+struct Pieces<P: Part> {
+    header: P::Header,
+    /// The message that is written, and how many of its rows were.
+    part: P,
+    written: usize,
+    messages: Messages<P>,
+    writer: Writer,
+    /// What follows the last row.
+    end: Option<&'static [u8]>,
+    pace: AnswerPace,
+}
+
+impl<P: Part> Pieces<P> {
+    /// Writes rows of the message up to a whole piece.
+    fn write(&mut self) -> serde_json::Result<()> {
+        let Self { header, part, written, writer, .. } = self;
+        if *written < part.rows() {
+            writer.text.reserve(PIECE_BYTES + ROW_BYTES);
+        }
+        while *written < part.rows() && writer.text.len() < PIECE_BYTES {
+            part.write(*written, header, writer)?;
+            *written += 1;
+        }
+        Ok(())
+    }
+}
+
+impl<P: Part> Stream for Pieces<P> {
+    type Item = Result<Bytes, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        ready!(this.pace.poll_ready(context));
+        loop {
+            if let Err(error) = this.write() {
+                return Poll::Ready(Some(Err(Status::internal(error.to_string()))));
+            }
+            // In HTTP/1.1 an empty chunk would mean the end of the body.
+            if !this.writer.text.is_empty() {
+                let piece = this.writer.take();
+                this.pace.charge(piece.len());
+                return Poll::Ready(Some(Ok(piece.into())));
+            }
+            if this.end.is_none() {
+                return Poll::Ready(None);
+            }
+            match ready!(Pin::new(&mut this.messages).poll_next(context)) {
+                Some(Ok(part)) => (this.part, this.written) = (part, 0),
+                Some(Err(status)) => return Poll::Ready(Some(Err(status))),
+                None => this.writer.text.extend_from_slice(this.end.take().unwrap_or_default()),
+            }
+        }
+    }
 }
 
 /// Writes an answer in the form that the client requests.
@@ -268,29 +363,23 @@ pub(super) async fn answer<P: Part>(
     call: &Call,
     reply: Result<Reply<Streaming<P>>, Status>,
 ) -> Result<Response, Problem> {
-    let form = call.form;
-    let (header, first, stream) = begin(call, reply).await?;
-    let internal = |error: serde_json::Error| call.problem(Status::internal(error.to_string()));
-    let (begin, end) = match form {
+    let Begun { header, first, messages, pace } = begin(call, reply).await?;
+    let mut writer = Writer::new(call.form);
+    let (name, end): (_, &[u8]) = match call.form {
         Form::GeoJson => {
-            let header = header.json().map_err(internal)?;
-            let begin = format!(r#"{{"type":"FeatureCollection","shoal":{header},"features":["#);
-            (Bytes::from(begin), Bytes::from_static(b"\n]}\n"))
+            let json = header.json();
+            let json = json.map_err(|error| call.problem(Status::internal(error.to_string())))?;
+            let begin = format!(r#"{{"type":"FeatureCollection","shoal":{json},"features":["#);
+            writer.text = begin.into();
+            (GEOJSON, b"\n]}\n")
         }
-        Form::Lines => (Bytes::new(), Bytes::new()),
+        Form::Lines => (NDJSON, b""),
     };
-    let mut writer = Writer::new(form);
-    let first = writer.write(first, &header).map_err(|status| call.problem(status))?;
     let headers_of_answer = header.headers();
-    let parts = stream.map(move |part| writer.write(part?, &header));
-    let body = tokio_stream::iter([Ok(begin), Ok(first)])
-        .chain(parts)
-        .chain(tokio_stream::once(Ok(end)))
-        // In HTTP/1.1 an empty chunk would mean the end of the body.
-        .filter(|bytes: &Result<Bytes, Status>| bytes.as_ref().map_or(true, |it| !it.is_empty()));
+    let (part, end) = (first, Some(end));
+    let body = Pieces { header, part, written: 0, messages, writer, end, pace };
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
-    let name = if form == Form::GeoJson { GEOJSON } else { NDJSON };
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(name));
     add(headers, &headers_of_answer);
     Ok(response)

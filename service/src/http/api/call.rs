@@ -22,7 +22,7 @@ use super::answer::Form;
 use super::incoming::Incoming;
 use super::param::{Query, object_number};
 use super::route::Route;
-use crate::access::requester;
+use crate::access::{InProcess, requester};
 use crate::http::app::App;
 use crate::http::problem::Problem;
 use crate::json::fleet::is_named;
@@ -138,6 +138,7 @@ impl Call {
     pub(super) fn request<M>(&self, message: M) -> tonic::Request<M> {
         let mut request = tonic::Request::new(message);
         *request.extensions_mut() = self.extensions.clone();
+        request.extensions_mut().insert(InProcess);
         let authorization = self.headers.get(header::AUTHORIZATION);
         let authorization = authorization.map(|it| MetadataValue::try_from(it.as_bytes()));
         if let Some(Ok(authorization)) = authorization {
@@ -222,12 +223,21 @@ pub(super) fn json<T: Serialize>(
     let text = text.map_err(|error| {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", error.to_string())
     })?;
+    Ok(json_text(status, text, headers))
+}
+
+/// As [`json`], for a document that is text.
+pub(super) fn json_text(
+    status: StatusCode,
+    text: Vec<u8>,
+    headers: &[(&'static str, String)],
+) -> axum::response::Response {
     let mut response = axum::response::Response::new(Body::from(text));
     *response.status_mut() = status;
     let media_type = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, media_type);
     add(response.headers_mut(), headers);
-    Ok(response)
+    response
 }
 
 /// Adds headers.

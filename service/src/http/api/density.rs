@@ -90,25 +90,26 @@ impl Part for v1::DensityResponse {
         Some(DensityHead { header: self.header.take()?, cell: self.cell })
     }
 
-    fn write(self, header: &DensityHead, out: &mut Writer) -> serde_json::Result<()> {
-        let places = self.time_ms.into_iter().zip(self.columns).zip(self.rows);
-        for (((time_ms, column), row), fixes) in places.zip(self.fixes) {
-            let edge = |index: i64| (index as f64 * header.cell * QUANTA).round() / QUANTA;
-            let (column_after, row_after) = (i64::from(column) + 1, i64::from(row) + 1);
-            let (west, south) = (edge(column.into()), edge(row.into()));
-            let (east, north) = (edge(column_after), edge(row_after));
-            let square = SquareJson { time_ms, column, row, x: west, y: south, fixes };
-            out.row_or_feature(&square, || {
-                let ring =
-                    [[west, south], [east, south], [east, north], [west, north], [west, south]];
-                SquareFeature {
-                    r#type: FeatureType::Feature,
-                    geometry: Outline { r#type: OutlineType::Polygon, coordinates: [ring] },
-                    properties: square,
-                }
-            })?;
-        }
-        Ok(())
+    fn rows(&self) -> usize {
+        self.time_ms.len()
+    }
+
+    fn write(&self, at: usize, header: &DensityHead, out: &mut Writer) -> serde_json::Result<()> {
+        let (column, row) = (self.columns[at], self.rows[at]);
+        let edge = |index: i64| (index as f64 * header.cell * QUANTA).round() / QUANTA;
+        let (column_after, row_after) = (i64::from(column) + 1, i64::from(row) + 1);
+        let (west, south) = (edge(column.into()), edge(row.into()));
+        let (east, north) = (edge(column_after), edge(row_after));
+        let (time_ms, fixes) = (self.time_ms[at], self.fixes[at]);
+        let square = SquareJson { time_ms, column, row, x: west, y: south, fixes };
+        out.row_or_feature(&square, || {
+            let ring = [[west, south], [east, south], [east, north], [west, north], [west, south]];
+            SquareFeature {
+                r#type: FeatureType::Feature,
+                geometry: Outline { r#type: OutlineType::Polygon, coordinates: [ring] },
+                properties: square,
+            }
+        })
     }
 }
 
@@ -129,13 +130,16 @@ mod tests {
         };
         let head = part.take_header().unwrap();
         let mut lines = Writer::new(Form::Lines);
-        part.clone().write(&head, &mut lines).unwrap();
+        let write = |out: &mut Writer| {
+            (0..part.rows()).for_each(|row| part.write(row, &head, out).unwrap());
+        };
+        write(&mut lines);
         let text = String::from_utf8(lines.take()).unwrap();
         let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
         assert_eq!((first["x"].as_f64(), first["y"].as_f64()), (Some(0.3), Some(-0.7)));
         assert_eq!((first["fixes"].as_u64(), text.lines().count()), (Some(9), 2));
         let mut features = Writer::new(Form::GeoJson);
-        part.write(&head, &mut features).unwrap();
+        write(&mut features);
         let list = format!("[{}]", String::from_utf8(features.take()).unwrap());
         let list: serde_json::Value = serde_json::from_str(&list).unwrap();
         let ring = &list[1]["geometry"]["coordinates"][0];

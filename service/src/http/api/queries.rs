@@ -7,12 +7,12 @@ use serde::Serialize;
 use shoal_engine::limits::{GET_OBJECTS_MAX, NEAREST_MAX};
 use shoal_proto::v1;
 
-use super::answer::{Head as _, answer, begin, rows};
-use super::call::{Call, json};
+use super::answer::{Begun, Head as _, Objects as _, answer, begin};
+use super::call::{Call, json, json_text};
 use super::filter::options;
 use super::param::{Kind, Param};
 use crate::http::problem::Problem;
-use crate::json::FeatureJson;
+use crate::json::RowText;
 use crate::limits::NAME_PAGE_MAX;
 
 /// Given objects.
@@ -61,13 +61,14 @@ pub(super) async fn get_one(call: &mut Call) -> Result<Response, Problem> {
     let options = Some(options(&call.query, &call.fleet));
     let request = call.request(v1::GetRequest { options, objects, names });
     let reply = call.queries().get(request).await;
-    let (header, part, _) = begin(call, reply).await?;
-    let Some(row) = rows(part).next() else {
+    let Begun { header, first, .. } = begin(call, reply).await?;
+    let Some(row) = first.object(0) else {
         let detail = format!("fleet {} has no object {}", call.fleet, call.object);
         return Err(Problem::new(StatusCode::NOT_FOUND, "OBJECT_UNKNOWN", detail));
     };
-    let feature = FeatureJson::new(&row, header.clock_ms);
-    json(StatusCode::OK, &feature, &header.headers())
+    let mut text = Vec::new();
+    RowText::default().feature(&mut text, row, header.clock_ms);
+    Ok(json_text(StatusCode::OK, text, &header.headers()))
 }
 
 /// A page of names.
@@ -134,7 +135,7 @@ pub(super) async fn count(call: &mut Call) -> Result<Response, Problem> {
     options.projection = v1::Projection::Count.into();
     let request = v1::RangeRequest { options: Some(options), region: Some(region) };
     let reply = call.queries().range(call.request(request)).await;
-    let (header, _, _) = begin(call, reply).await?;
+    let Begun { header, .. } = begin(call, reply).await?;
     let count = CountJson {
         count: header.total,
         fleet: header.fleet.clone(),
