@@ -67,8 +67,8 @@ pub(super) struct Features<H, F = FeatureJson> {
     features: Vec<F>,
 }
 
-/// A piece of text is given to the client once it has this many bytes.
-const PIECE_BYTES: usize = 64 << 10;
+/// A piece of text is given to the client once it has this many bytes. Each is a call of the kernel.
+const PIECE_BYTES: usize = 256 << 10;
 /// Room for the row that completes a piece; most rows have fewer bytes.
 const ROW_BYTES: usize = 1 << 10;
 
