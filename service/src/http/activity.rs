@@ -4,7 +4,7 @@
 //! A call is in progress until its response was sent or dropped.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -34,6 +34,8 @@ struct Counts {
     /// When a part of each answer was given to the protocol, which has not asked for more since:
     /// milliseconds after `since`, or [`ASKED`].
     calls: Mutex<Slab<Arc<AtomicU64>>>,
+    /// Whether bytes wait until the peer takes some.
+    waits_for_peer: AtomicBool,
     worn: Notify,
 }
 
@@ -56,8 +58,9 @@ impl Drop for Call {
 
 impl Default for Activity {
     fn default() -> Self {
-        let (begun, progressed_ms, calls, worn) = Default::default();
-        Self(Arc::new(Counts { since: Instant::now(), begun, progressed_ms, calls, worn }))
+        let (begun, progressed_ms, calls, waits_for_peer, worn) = Default::default();
+        let since = Instant::now();
+        Self(Arc::new(Counts { since, begun, progressed_ms, calls, waits_for_peer, worn }))
     }
 }
 
@@ -82,6 +85,12 @@ impl Activity {
         Call { counts: self.0.clone(), number, given_ms }
     }
 
+    /// Notes whether bytes wait until the peer takes some. The end of an answer may wait when its
+    /// call is over.
+    pub(super) fn waits_for_peer(&self, waits: bool) {
+        self.0.waits_for_peer.store(waits, Ordering::Relaxed);
+    }
+
     /// Waits until the connection has had its maximum number of requests, or none for a while.
     pub(super) async fn over(&self) {
         tokio::select! {
@@ -90,13 +99,15 @@ impl Activity {
         }
     }
 
-    /// Waits until there was no call for this time, or for up to twice as long. A request with
-    /// incomplete headers is not a call, so slow headers are bounded as well.
+    /// Waits until there was no call for this time, or for up to twice as long, and no byte waits
+    /// for the peer. A request with incomplete headers is not a call, so slow headers are bounded as
+    /// well.
     pub(super) async fn idle_for(&self, time: Duration) {
         loop {
             let begun = self.0.begun.load(Ordering::Relaxed);
             tokio::time::sleep(time).await;
-            let is_idle = self.0.calls().is_empty();
+            let waits_for_peer = self.0.waits_for_peer.load(Ordering::Relaxed);
+            let is_idle = self.0.calls().is_empty() && !waits_for_peer;
             if is_idle && self.0.begun.load(Ordering::Relaxed) == begun {
                 return;
             }
@@ -213,6 +224,9 @@ mod tests {
         let call = activity.begin();
         tokio::time::timeout(10 * idle, activity.over()).await.unwrap_err();
         drop(call);
+        activity.waits_for_peer(true);
+        tokio::time::timeout(10 * idle, activity.over()).await.unwrap_err();
+        activity.waits_for_peer(false);
         let since = Instant::now();
         activity.over().await;
         assert!(since.elapsed() >= idle);

@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::future::{pending, poll_fn};
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::Request;
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
@@ -184,8 +184,9 @@ impl HttpListener {
 
     /// Begins to serve the calls of a connection.
     fn begin(&mut self, stream: Secured, (remote, places): Accepted, serving: &Serving) {
-        let connection = Connection::new(stream, self.metrics.http_connections.clone(), places);
-        self.open.spawn(serve_connection(connection, remote, serving.clone()));
+        let (activity, gauge) = (Activity::default(), self.metrics.http_connections.clone());
+        let connection = Connection::new(stream, activity.clone(), gauge, places);
+        self.open.spawn(serve_connection(connection, activity, remote, serving.clone()));
     }
 }
 
@@ -197,17 +198,21 @@ async fn secured(tls: &mut Option<Tls>) -> (Secured, Accepted) {
     }
 }
 
-/// HTTP/1.1 and HTTP/2 with bounds for every window, count and wait.
-fn protocol() -> auto::Builder<TokioExecutor> {
-    let Windows { stream_bytes, connection_bytes, frame_bytes } = Windows::SMALL;
-    let mut protocol = auto::Builder::new(TokioExecutor::new());
+/// HTTP/1.1 with bounds for every size and wait.
+fn http1() -> http1::Builder {
+    let mut protocol = http1::Builder::new();
     protocol
-        .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_millis(HTTP_HEADER_MS_MAX))
         .max_buf_size(HEADER_BYTES_MAX as usize);
     protocol
-        .http2()
+}
+
+/// HTTP/2 with bounds for every window, count and wait.
+fn http2() -> http2::Builder<TokioExecutor> {
+    let Windows { stream_bytes, connection_bytes, frame_bytes } = Windows::SMALL;
+    let mut protocol = http2::Builder::new(TokioExecutor::new());
+    protocol
         .timer(TokioTimer::new())
         .initial_stream_window_size(stream_bytes)
         .initial_connection_window_size(connection_bytes)
@@ -221,12 +226,17 @@ fn protocol() -> auto::Builder<TokioExecutor> {
 
 /// Serves the calls of a connection until it ends.
 async fn serve_connection(
-    connection: Connection<Secured>,
+    mut connection: Connection<Secured>,
+    activity: Activity,
     remote: SocketAddr,
     Serving { router, upgrades }: Serving,
 ) {
-    let ends = upgrades.ends.clone();
-    let (activity, peer) = (Activity::default(), Peer::new(remote));
+    let (ends, peer) = (upgrades.ends.clone(), Peer::new(remote));
+    let is_http2 = tokio::select! {
+        is_http2 = connection.is_http2() => is_http2,
+        () = activity.over() => return,
+        () = signalled(ends.stopping.clone()) => return,
+    };
     let service = service_fn(|mut request: Request<Incoming>| {
         let call = activity.begin();
         request.extensions_mut().insert(peer.clone());
@@ -234,29 +244,47 @@ async fn serve_connection(
         let answered = router.clone().call(request.map(Body::new));
         async move { answered.await.map(|response| call.answered(response)) }
     });
-    let protocol = protocol();
-    let mut served =
-        pin!(protocol.serve_connection_with_upgrades(TokioIo::new(connection), service));
-    let ended = tokio::select! {
-        ended = served.as_mut() => Some(ended),
-        () = activity.stalled() => return,
-        () = activity.over() => None,
-        () = signalled(ends.stopping) => None,
-    };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => {
-            served.as_mut().graceful_shutdown();
-            let silent = activity.idle_for(Duration::from_millis(HTTP_END_MS));
-            tokio::select! {
-                ended = served.as_mut() => ended,
-                () = activity.stalled() => return,
-                () = silent => return,
-                () = signalled(ends.cut) => return,
-            }
+    let io = TokioIo::new(connection);
+    let ended = match is_http2 {
+        Ok(true) => {
+            let served = http2().serve_connection(io, service);
+            serve_until(served, |served| served.graceful_shutdown(), &activity, ends).await
         }
+        Ok(false) => {
+            let served = http1().serve_connection(io, service).with_upgrades();
+            serve_until(served, |served| served.graceful_shutdown(), &activity, ends).await
+        }
+        Err(error) => return debug!(peer = %remote, %error, "an HTTP connection ended"),
     };
     if let Err(error) = ended {
         debug!(peer = %remote, %error, "an HTTP connection ended");
+    }
+}
+
+/// Serves a connection until it ends by itself, has no more calls, or the server stops; `shut_down`
+/// tells it to begin no more calls.
+///
+/// # Errors
+/// That of the protocol.
+async fn serve_until<C: Future<Output = hyper::Result<()>>>(
+    served: C,
+    shut_down: impl FnOnce(Pin<&mut C>),
+    activity: &Activity,
+    ends: Ends,
+) -> hyper::Result<()> {
+    let mut served = pin!(served);
+    tokio::select! {
+        ended = served.as_mut() => return ended,
+        () = activity.stalled() => return Ok(()),
+        () = activity.over() => {}
+        () = signalled(ends.stopping) => {}
+    }
+    shut_down(served.as_mut());
+    let silent = activity.idle_for(Duration::from_millis(HTTP_END_MS));
+    tokio::select! {
+        ended = served.as_mut() => ended,
+        () = activity.stalled() => Ok(()),
+        () = silent => Ok(()),
+        () = signalled(ends.cut) => Ok(()),
     }
 }
