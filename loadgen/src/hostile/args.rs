@@ -85,6 +85,17 @@ pub enum Attack {
     /// 100 connections to the monitoring address, each with a request whose header arrives a byte a
     /// second. Needs --monitoring.
     Monitoring,
+    /// 1,000 connections to the HTTP address whose headers arrive a byte a second. Needs --http, as
+    /// the others of HTTP.
+    HttpHeaders,
+    /// 1,000 reports over HTTP whose bodies arrive a byte a second.
+    HttpBodies,
+    /// Requests over HTTP with a header of 1 MiB, 20 at a time.
+    HttpGiantHeaders,
+    /// Opens and closes connections to the HTTP address as fast as possible.
+    HttpConnections,
+    /// 200 connections that ask for all objects over HTTP and read nothing.
+    HttpUnread,
     /// Connects, over TLS if the target has it, and disconnects, 64 at a time.
     Handshakes,
     /// 2,100 connections that send the first bytes of a TLS greeting and nothing more.
@@ -105,6 +116,12 @@ impl Attack {
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
+
+    /// Whether it is on the HTTP address.
+    fn is_of_http(self) -> bool {
+        use Attack::{HttpBodies, HttpConnections, HttpGiantHeaders, HttpHeaders, HttpUnread};
+        matches!(self, HttpHeaders | HttpBodies | HttpGiantHeaders | HttpConnections | HttpUnread)
+    }
 }
 
 /// Flags of `shoal-loadgen hostile`.
@@ -116,6 +133,9 @@ pub struct HostileArgs {
     /// Its monitoring address (serve --metrics-listen), for the attack monitoring.
     #[arg(long, value_name = "ADDR:PORT")]
     pub monitoring: Option<SocketAddr>,
+    /// Its HTTP address (serve --http-listen, without TLS): attack it, and measure a client there.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub http: Option<SocketAddr>,
     /// Number of objects of the fleet. The command creates the fleet, and deletes it at its end.
     #[arg(long, default_value_t = 1_000_000)]
     pub objects: u64,
@@ -170,6 +190,9 @@ pub struct AttackArgs {
     /// Monitoring address of the server.
     #[arg(long)]
     pub monitoring: Option<SocketAddr>,
+    /// HTTP address of the server.
+    #[arg(long)]
+    pub http: Option<SocketAddr>,
 }
 
 impl AttackArgs {
@@ -178,24 +201,29 @@ impl AttackArgs {
     /// # Errors
     /// [`LoadError::Usage`].
     pub fn check(&self) -> Result<(), LoadError> {
-        check_target(&self.target, self.monitoring)?;
+        check_target(&self.target, self.monitoring, self.http)?;
         check_seconds(self.seconds)
     }
 }
 
-fn check_target(target: &str, monitoring: Option<SocketAddr>) -> Result<(), LoadError> {
+fn check_target(
+    target: &str,
+    monitoring: Option<SocketAddr>,
+    http: Option<SocketAddr>,
+) -> Result<(), LoadError> {
     if !is_on_this_machine(target) {
         return Err(LoadError::Usage(format!(
             "--target is {target}, it must be a loopback address or `localhost`: attacks are for a \
              server of your own"
         )));
     }
-    match monitoring.filter(|address| !address.ip().is_loopback()) {
-        None => Ok(()),
-        Some(monitoring) => Err(LoadError::Usage(format!(
-            "--monitoring is {monitoring}, it must be a loopback address"
-        ))),
+    for (flag, address) in [("--monitoring", monitoring), ("--http", http)] {
+        if let Some(address) = address.filter(|address| !address.ip().is_loopback()) {
+            let problem = format!("{flag} is {address}, it must be a loopback address");
+            return Err(LoadError::Usage(problem));
+        }
     }
+    Ok(())
 }
 
 fn check_seconds(seconds: f64) -> Result<(), LoadError> {
@@ -215,10 +243,14 @@ impl HostileArgs {
     pub fn check(&self) -> Result<(), LoadError> {
         let usage = |text: String| Err(LoadError::Usage(text));
         let Self { target, seconds, rest, regions, .. } = self;
-        check_target(target, self.monitoring)?;
+        check_target(target, self.monitoring, self.http)?;
         check_seconds(*seconds)?;
         if self.attack.contains(&Attack::Monitoring) && self.monitoring.is_none() {
             return usage("--attack monitoring needs --monitoring ADDR:PORT".to_owned());
+        }
+        let of_http = self.attack.iter().find(|attack| attack.is_of_http());
+        if let (Some(attack), None) = (of_http, self.http) {
+            return usage(format!("--attack {} needs --http ADDR:PORT", attack.name()));
         }
         if !(rest.is_finite() && *rest >= 0.0) {
             return usage(format!("--rest is {rest}, it must be 0 or more"));
@@ -239,7 +271,7 @@ impl HostileArgs {
         all.retain(|attack| match attack {
             Attack::Monitoring => self.monitoring.is_some(),
             Attack::Past => false,
-            _ => true,
+            _ => self.http.is_some() || !attack.is_of_http(),
         });
         all
     }

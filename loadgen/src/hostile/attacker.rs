@@ -66,6 +66,9 @@ impl Attacker {
         if let Some(monitoring) = args.monitoring {
             command.args(["--monitoring", &monitoring.to_string()]);
         }
+        if let Some(http) = args.http {
+            command.args(["--http", &http.to_string()]);
+        }
         command.envs(environment());
         if let Some(file) = &args.attacker_token_file {
             command.env("SHOAL_TOKEN_FILE", file);

@@ -10,6 +10,7 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::args::{Attack, HostileArgs};
 use super::attacker::{AttackReport, Attacker};
+use super::http_client::{HttpRow, use_http};
 use super::process_stats::{MemoryWatch, resident_mib};
 use super::summary::{AttackRow, HostileSummary, ServerMib};
 use crate::args::{CommandLine, LoadCommand};
@@ -104,11 +105,13 @@ impl Hostile {
         let start = watch::Sender::new(None);
         let started = start.subscribe();
         let client = run_with_start(plan, self.stop.clone(), start);
-        let (client, attacked) = tokio::join!(client, self.attack(attacker, started));
+        let over_http = self.use_http(started.clone());
+        let attack = self.attack(attacker, started);
+        let (client, attacked, http) = tokio::join!(client, attack, over_http);
         let max = memory.as_ref().map(MemoryWatch::max_mib);
         drop(memory);
         self.rest().await;
-        let mut row = AttackRow { attack: name, ..AttackRow::default() };
+        let mut row = AttackRow { attack: name, http, ..AttackRow::default() };
         match client {
             Ok(summary) => {
                 // The last query is due at the same time as the last report, whose ack may end the
@@ -153,6 +156,18 @@ impl Hostile {
         tokio::select! {
             report = attacker.run() => report.map(Some),
             Ok(_) = stop.wait_for(|stopped| *stopped) => Ok(None),
+        }
+    }
+
+    /// Measures a client of the HTTP address, if there is one, from the start of the other client's
+    /// clock.
+    async fn use_http(&self, mut started: watch::Receiver<Option<Instant>>) -> Option<HttpRow> {
+        let address = self.args.http?;
+        started.wait_for(Option::is_some).await.ok()?;
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            row = use_http(address, &self.fleet, self.args.seconds) => Some(row),
+            Ok(_) = stop.wait_for(|stopped| *stopped) => None,
         }
     }
 

@@ -7,6 +7,7 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 
 use super::attacker::AttackReport;
+use super::http_client::HttpRow;
 use crate::measure::{Percentiles, Summary};
 
 /// The results of `shoal-loadgen hostile`.
@@ -49,6 +50,8 @@ pub struct AttackRow {
     pub broken: Option<String>,
     /// Causes of the first refusals.
     pub refusals: Vec<String>,
+    /// The client of the HTTP address, if there is one.
+    pub http: Option<HttpRow>,
     /// The attacker's side.
     pub attacker: Option<AttackReport>,
     /// The server's resident memory, if its process is known.
@@ -81,12 +84,14 @@ impl AttackRow {
     }
 
     fn is_good(&self, p99_max_ms: Option<f64>) -> bool {
-        let p99 = self.ack_ms.p99.max(self.query_ms.p99);
-        self.refused == 0 && self.broken.is_none() && p99_max_ms.is_none_or(|max| p99 <= max)
+        let http = self.http.as_ref();
+        let refused = self.refused + http.map_or(0, |http| http.refused);
+        let p99 = self.ack_ms.p99.max(self.query_ms.p99).max(http.map_or(0.0, |http| http.ms.p99));
+        refused == 0 && self.broken.is_none() && p99_max_ms.is_none_or(|max| p99 <= max)
     }
 
     /// The cells of this row of the table.
-    fn cells(&self) -> [String; 9] {
+    fn cells(&self) -> [String; 10] {
         let absent = || "-".to_owned();
         let ms = |count: u64, of: &Percentiles| match count {
             0 => absent(),
@@ -103,9 +108,12 @@ impl AttackRow {
             ms(self.acks, &self.ack_ms),
             format!("{:.0}", self.rows_per_s),
             ms(self.queries, &self.query_ms),
+            self.http.as_ref().map_or_else(absent, |http| ms(http.answered, &http.ms)),
             match &self.broken {
                 Some(_) => "broken".to_owned(),
-                None => self.refused.to_string(),
+                None => {
+                    (self.refused + self.http.as_ref().map_or(0, |http| http.refused)).to_string()
+                }
             },
             cpu.map_or_else(absent, |cpu| format!("{cpu:.2}")),
             counts(|report| report.answered),
@@ -126,6 +134,9 @@ impl AttackRow {
         if self.unsent > 0 {
             let unsent = self.unsent;
             let _ = write!(text, "\n{name}: the client had to leave out {unsent} rows and queries");
+        }
+        if let Some(refusal) = self.http.as_ref().and_then(|http| http.first_refusal.as_ref()) {
+            let _ = write!(text, "\nproblem: {name}: HTTP: {refusal}");
         }
         for refusal in &self.refusals {
             let _ = write!(text, "\nproblem: {name}: {refusal}");
@@ -156,6 +167,7 @@ impl HostileSummary {
             "acks p50/p99/max ms",
             "rows/s",
             "queries p50/p99/max ms",
+            "HTTP p50/p99/max ms",
             "refused",
             "attacker CPU s/s",
             "its answered",
@@ -200,6 +212,10 @@ mod tests {
         assert!(good(|summary| summary.rows[0].attacker = Some(AttackReport::default())));
         let mut row = AttackRow { attacker: Some(refused), ..AttackRow::default() };
         assert!(row.is_good(None), "refusals of the attacker are as they should be");
+        row.http = Some(HttpRow { refused: 1, ..HttpRow::default() });
+        assert!(!row.is_good(None));
+        row.http = Some(HttpRow::default());
+        assert!(row.is_good(None));
         row.set_client(Summary { refused_rows: 1, queries: 7, ..Summary::default() }, 9);
         assert!(!row.is_good(None));
         assert_eq!(row.unsent, 2);

@@ -23,12 +23,14 @@ fn count(row: &Value, key: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_client_is_served_beside_every_attack() {
-    let server = InProcess::start().await;
+    let (server, address) = InProcess::start_with_http().await;
     let fleets = server.fleets().await.len();
     let json = tempfile::NamedTempFile::new().unwrap();
     let pid = std::process::id().to_string();
     let path = json.path().to_str().unwrap();
-    let output = hostile(&server, &["--json", path, "--server-pid", &pid]).await;
+    let http = address.to_string();
+    let flags = ["--json", path, "--server-pid", &pid, "--http", &http];
+    let output = hostile(&server, &flags).await;
     let (text, log) = (String::from_utf8_lossy(&output.stdout), &output.stderr);
     println!("{text}\n{}", String::from_utf8_lossy(log));
     assert!(output.status.success(), "{}", output.status);
@@ -45,6 +47,8 @@ async fn the_client_is_served_beside_every_attack() {
         assert!(text.lines().any(|line| line.trim_start().starts_with(name)), "{name}");
         assert!(count(row, "acks") > 0 && count(row, "queries") > 0, "{row}");
         assert_eq!(count(row, "refused"), 0, "{row}");
+        assert!(count(&row["http"], "answered") > 0, "{row}");
+        assert_eq!(count(&row["http"], "refused"), 0, "{row}");
         assert!(row["broken"].is_null(), "{row}");
         assert_eq!(row["attacker"].is_null(), name == "none", "{row}");
         if cfg!(target_os = "linux") {
@@ -66,7 +70,8 @@ async fn attacks_are_chosen_and_a_limit_of_time_fails_the_command() {
     let first_words = text.lines().filter_map(|line| line.split_whitespace().next());
     let attacks: Vec<_> = first_words.take(4).collect();
     assert_eq!(attacks, ["attack", "none", "connections", "rectangles"], "{text}");
-    let wrong = hostile(&server, &["--seconds", "0"]).await;
-    assert_eq!(wrong.status.code(), Some(2));
+    for wrong in [&["--seconds", "0"][..], &["--attack", "http-bodies"]] {
+        assert_eq!(hostile(&server, wrong).await.status.code(), Some(2), "{wrong:?}");
+    }
     server.end().await;
 }

@@ -8,8 +8,9 @@ use clap::Parser as _;
 use shoal_loadgen::{CommandLine, LoadCommand, LoadError, RunPlan, Summary};
 use shoal_proto::v1::fleet_service_client::FleetServiceClient;
 use shoal_proto::v1::{Fleet, ListFleetsRequest};
-use shoal_service::{EngineChoice, ServerLimits, ServerOptions, ServiceError};
+use shoal_service::{EngineChoice, Listeners, ServerLimits, ServerOptions, ServiceError};
 use shoal_testkit::server::{FreePort, Serving, bind_any, until};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::Status;
 
@@ -32,10 +33,22 @@ impl InProcess {
 
     /// Starts a server with options; engine and address are set here.
     pub(crate) async fn start_as(options: ServerOptions) -> Self {
-        let FreePort { listener, address } = bind_any().await;
+        Self::start_on(None, options).await
+    }
+
+    /// Starts a server with HTTP, and returns the address of HTTP.
+    pub(crate) async fn start_with_http() -> (Self, SocketAddr) {
+        let http = bind_any().await;
+        let started = Self::start_on(Some(http.listener), ServerOptions::default()).await;
+        (started, http.address)
+    }
+
+    async fn start_on(http: Option<TcpListener>, options: ServerOptions) -> Self {
+        let FreePort { listener: clients, address } = bind_any().await;
         let options = ServerOptions { engine: EngineChoice::Cpu, listen: address, ..options };
+        let listeners = Listeners { clients, metrics: None, http };
         let serving =
-            Serving::start(|stopped| shoal_service::run(listener, options, stopped.wait()));
+            Serving::start(|stopped| shoal_service::run(listeners, options, stopped.wait()));
         let started = Self { address, serving };
         // The server already listens; wait until it has recovered its fleets.
         until(async || started.try_fleets().await.is_ok()).await;

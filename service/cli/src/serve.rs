@@ -21,7 +21,7 @@ use shoal_service::http::{AllowedOrigin, MapTiles};
 use shoal_service::limits::ListedLimit;
 use shoal_service::server::{self, Environment};
 use shoal_service::{EngineChoice, Listeners, ServerLimits};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, watch};
 
@@ -34,6 +34,9 @@ use crate::output::stdout;
 use crate::replay::{Addresses, Replayer};
 use crate::stop_signal::stop_signal;
 
+/// Connections that the system keeps until they are accepted, within its own limit: after a restart
+/// many vehicles connect at once.
+const WAITING_CONNECTIONS: u32 = 4096;
 /// Flag that lists the limits.
 const LIMITS: &str = "limits";
 
@@ -293,9 +296,9 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
     let ServeConfig { options, replay, is_http_optional, .. } = config;
     let replay = replay.map(Replayer::open).transpose()?;
     let stop = stop_signal()?;
-    let listener = bind(options.listen).await?;
-    let metrics = bind_optional("metrics", options.metrics_listen).await?;
-    let http = match bind_optional("http", options.http_listen).await {
+    let listener = bind(options.listen)?;
+    let metrics = bind_optional("metrics", options.metrics_listen)?;
+    let http = match bind_optional("http", options.http_listen) {
         Err(error) if is_http_optional => {
             tracing::warn!(%error, "HTTP is not served");
             None
@@ -341,19 +344,28 @@ async fn serve(config: ServeConfig) -> Result<(), CliError> {
 }
 
 /// Binds an address, if given, and logs the bound address under `name`.
-async fn bind_optional(
-    name: &str,
-    address: Option<SocketAddr>,
-) -> Result<Option<TcpListener>, CliError> {
+fn bind_optional(name: &str, address: Option<SocketAddr>) -> Result<Option<TcpListener>, CliError> {
     let Some(address) = address else { return Ok(None) };
-    let listener = bind(address).await?;
+    let listener = bind(address)?;
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, "{name}");
     }
     Ok(Some(listener))
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
-    let bound = TcpListener::bind(address).await;
-    bound.map_err(CliError::local(format!("cannot listen on {address}")))
+/// Binds an address. At most [`WAITING_CONNECTIONS`] wait to be accepted.
+fn bind(address: SocketAddr) -> Result<TcpListener, CliError> {
+    let bind = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        // As `TcpListener::bind`: a new server takes the address while connections of the one
+        // before end. On Windows the option would share the address of a running server.
+        #[cfg(not(windows))]
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(WAITING_CONNECTIONS)
+    };
+    bind().map_err(CliError::local(format!("cannot listen on {address}")))
 }

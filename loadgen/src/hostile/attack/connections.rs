@@ -20,22 +20,22 @@ const OPEN_CONNECTIONS: usize = 2_100;
 /// The preface of HTTP/2 (RFC 9113, section 3.4) and an empty SETTINGS frame.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// Pause before a connection that the server refused or ended is opened again.
-const AGAIN: Duration = Duration::from_secs(1);
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
 /// Connections to the monitoring address: more than it accepts.
 const MONITORING_CONNECTIONS: usize = 100;
 /// Time between two bytes of their requests.
 const SLOW_BYTE: Duration = Duration::from_secs(1);
 
-/// Opens and closes connections as fast as possible, 64 at a time; an open connection counts as
-/// answered.
-pub async fn open_and_close(target: Arc<Target>) {
-    together(OPENERS, || open_and_close_one(Arc::clone(&target))).await;
+/// Opens and closes connections to an address as fast as possible, 64 at a time; an open connection
+/// counts as answered.
+pub async fn open_and_close(target: Arc<Target>, address: String) {
+    together(OPENERS, || open_and_close_one(Arc::clone(&target), address.clone())).await;
 }
 
-async fn open_and_close_one(target: Arc<Target>) {
+async fn open_and_close_one(target: Arc<Target>, address: String) {
     loop {
         // Closing with a reset frees the port at once for the next connection.
-        let Ok(opened) = timeout(OPEN_MAX, TcpStream::connect(target.authority())).await else {
+        let Ok(opened) = timeout(OPEN_MAX, TcpStream::connect(&address)).await else {
             target.refused(1, || "no connection in time".to_owned());
             continue;
         };
@@ -90,13 +90,17 @@ async fn read_to_end(target: &Target, mut stream: TcpStream) -> String {
 /// 100 connections to the monitoring address send the header of a request byte by byte. A
 /// connection that the server ends is opened again.
 pub async fn monitoring(target: Arc<Target>, address: SocketAddr) {
-    together(MONITORING_CONNECTIONS, || slow_request(Arc::clone(&target), address)).await;
+    let begin: Arc<[u8]> = Arc::from(&b"GET /metrics HTTP/1.1\r\nX: "[..]);
+    let slow = || slow_request(Arc::clone(&target), address, begin.clone());
+    together(MONITORING_CONNECTIONS, slow).await;
 }
 
-async fn slow_request(target: Arc<Target>, address: SocketAddr) {
+/// Sends the beginning of a request, and then a byte a second. A connection that the server ends is
+/// opened again.
+pub(super) async fn slow_request(target: Arc<Target>, address: SocketAddr, begin: Arc<[u8]>) {
     loop {
         if let Ok(mut stream) = TcpStream::connect(address).await {
-            let begun = stream.write_all(b"GET /metrics HTTP/1.1\r\nX: ").await;
+            let begun = stream.write_all(&begin).await;
             if begun.is_ok() {
                 target.answered(1);
             }

@@ -4,6 +4,7 @@
 //! counting requires.
 
 pub mod connections;
+pub mod http;
 pub mod messages;
 pub mod overload;
 pub mod perform;

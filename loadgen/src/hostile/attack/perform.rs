@@ -4,6 +4,7 @@
 
 use std::future::Future;
 use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::time::{Duration, Instant, timeout};
 
 use super::target::Target;
-use super::{connections, messages, overload, queries, reports, sessions, strangers, unread};
+use super::{connections, http, messages, overload, queries, reports, sessions, strangers, unread};
 use crate::error::LoadError;
 use crate::hostile::args::{Attack, AttackArgs};
 use crate::hostile::attacker::{AttackReport, READY};
@@ -99,12 +100,23 @@ fn prepare(args: &AttackArgs, target: &Arc<Target>) -> Result<Prepared, LoadErro
             let regions = messages::world_regions(args.regions);
             Box::pin(sessions::wide_regions(target, fleet.to_owned(), regions))
         }
-        Attack::Connections => Box::pin(connections::open_and_close(target)),
+        Attack::Connections => {
+            let address = target.authority().to_owned();
+            Box::pin(connections::open_and_close(target, address))
+        }
         Attack::OpenConnections => Box::pin(connections::keep_open(target)),
         Attack::Monitoring => match args.monitoring {
             Some(address) => Box::pin(connections::monitoring(target, address)),
             None => return Err(LoadError::Usage("the attack needs --monitoring".to_owned())),
         },
+        Attack::HttpHeaders => Box::pin(http::slow_headers(target, http_address(args)?)),
+        Attack::HttpBodies => Box::pin(http::slow_bodies(target, http_address(args)?)),
+        Attack::HttpGiantHeaders => Box::pin(http::giant_headers(target, http_address(args)?)),
+        Attack::HttpConnections => {
+            let address = http_address(args)?.to_string();
+            Box::pin(connections::open_and_close(target, address))
+        }
+        Attack::HttpUnread => Box::pin(http::unread(target, http_address(args)?)),
         Attack::Handshakes => Box::pin(strangers::handshakes(target)),
         Attack::HalfHandshakes => Box::pin(strangers::half_handshakes(target)),
         Attack::WrongTokens => Box::pin(strangers::wrong_tokens(target)),
@@ -115,6 +127,10 @@ fn prepare(args: &AttackArgs, target: &Arc<Target>) -> Result<Prepared, LoadErro
             Box::pin(queries::calls(target, calls, None))
         }
     })
+}
+
+fn http_address(args: &AttackArgs) -> Result<SocketAddr, LoadError> {
+    args.http.ok_or_else(|| LoadError::Usage("the attack needs --http".to_owned()))
 }
 
 /// The time of this machine; assumes that the server's clock is close to it.

@@ -7,6 +7,7 @@ mod client_config;
 mod client_output;
 mod client_watch;
 mod codec;
+mod connections;
 mod formats;
 mod full_outputs;
 mod history_files;

@@ -146,9 +146,14 @@ impl Served {
     }
 
     fn signal(mut self, signal: &str) -> Option<i32> {
+        self.send(signal);
+        wait(&mut self.child)
+    }
+
+    /// Sends a signal.
+    pub(crate) fn send(&self, signal: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-        wait(&mut self.child)
     }
 }
 
