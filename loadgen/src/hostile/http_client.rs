@@ -43,6 +43,12 @@ pub async fn use_http(address: SocketAddr, fleet: &str, seconds: f64) -> HttpRow
     let mut due = started;
     while due < end {
         sleep_until(due).await;
+        if Instant::now() > end + ANSWER_MAX {
+            row.refused += 1;
+            row.first_refusal.get_or_insert_with(|| "too late to send it".to_owned());
+            due += EVERY;
+            continue;
+        }
         let asked = timeout(ANSWER_MAX, ask(&mut connection, address, fleet)).await;
         let answered = asked.unwrap_or_else(|_| Err("no answer in 5 s".to_owned()));
         match answered {

@@ -33,7 +33,8 @@ pub struct Call {
 }
 
 /// Extension of a request whose caller is in this process: it takes the messages of an answer as
-/// they are, and charges the bytes that it makes of them.
+/// they are, and charges the bytes that it makes of them to the [`Account`] that is an extension of
+/// the response. The next message waits until the quota allows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InProcess;
 

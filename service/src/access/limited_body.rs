@@ -1,6 +1,7 @@
 //! The answer to a call with a token: it ends when the token does, and is sent as fast as the quota
 //! of answer bytes allows.
 
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -12,21 +13,24 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::account::Account;
-use super::answer_pace::AnswerPace;
 use super::open_calls::OpenCall;
+use super::quota_meter::MeteredQuota;
 use crate::error::ServiceError;
+
+type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// See the file's head.
 pub(super) struct LimitedBody {
     open: OpenCall,
-    pace: AnswerPace,
+    account: Option<Arc<Account>>,
+    wait: Option<Wait>,
 }
 
 impl LimitedBody {
     /// The answer `body` of a call.
     pub(super) fn new(body: Body, open: OpenCall, account: Option<Arc<Account>>) -> Self {
         open.answer(body);
-        Self { open, pace: AnswerPace::new(account) }
+        Self { open, account, wait: None }
     }
 
     /// The last frame, once the token has ended: it states the reason.
@@ -38,6 +42,25 @@ impl LimitedBody {
             Ok(Frame::trailers(trailers))
         };
         self.open.poll_end(context).map(|reason| reason.map(last))
+    }
+
+    /// Waits while earlier frames have used up the quota.
+    fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(wait) = &mut self.wait {
+            ready!(wait.as_mut().poll(context));
+            self.wait = None;
+        }
+        Poll::Ready(())
+    }
+
+    fn charge(&mut self, bytes: usize) {
+        let Some(account) = &self.account else { return };
+        if account.is_free(MeteredQuota::AnswerBytes) {
+            return;
+        }
+        account.charge(MeteredQuota::AnswerBytes, bytes as u64);
+        let account = account.clone();
+        self.wait = Some(Box::pin(async move { account.wait(MeteredQuota::AnswerBytes, 0).await }));
     }
 }
 
@@ -53,7 +76,7 @@ impl HttpBody for LimitedBody {
         if let Poll::Ready(last) = this.poll_end(context) {
             return Poll::Ready(last);
         }
-        ready!(this.pace.poll_ready(context));
+        ready!(this.poll_wait(context));
         let frame = this.open.with_answer(|body| Pin::new(body).poll_frame(context));
         let Some(frame) = frame else {
             // The token has ended since the beginning of this poll.
@@ -63,7 +86,7 @@ impl HttpBody for LimitedBody {
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
-            this.pace.charge(data.len());
+            this.charge(data.len());
         }
         Poll::Ready(frame)
     }

@@ -3,7 +3,7 @@
 #[allow(clippy::module_inception, reason = "the main type of the folder")]
 mod access;
 mod account;
-mod answer_pace;
+
 mod audit;
 mod bearer;
 mod call;
@@ -25,7 +25,7 @@ mod token_file;
 pub use access::{Access, AccessOptions};
 pub use account::Account;
 pub(crate) use account::{Counted, CountedQuota};
-pub(crate) use answer_pace::AnswerPace;
+
 pub use audit::Audit;
 pub use call::Call;
 pub(crate) use call::{InProcess, requester};

@@ -99,16 +99,22 @@ impl Activity {
         }
     }
 
-    /// Waits until there was no call for this time, or for up to twice as long, and no byte waits
-    /// for the peer. A request with incomplete headers is not a call, so slow headers are bounded as
-    /// well.
+    /// Waits until there was no call for this time, or for up to twice as long. A request with
+    /// incomplete headers is not a call, so slow headers are bounded as well. While bytes of an
+    /// answer wait for the peer it waits on, up to [`HTTP_CALL_STALL_MS_MAX`].
     pub(super) async fn idle_for(&self, time: Duration) {
+        let patience = Duration::from_millis(HTTP_CALL_STALL_MS_MAX);
+        let mut since_call = Duration::ZERO;
         loop {
             let begun = self.0.begun.load(Ordering::Relaxed);
             tokio::time::sleep(time).await;
-            let waits_for_peer = self.0.waits_for_peer.load(Ordering::Relaxed);
-            let is_idle = self.0.calls().is_empty() && !waits_for_peer;
-            if is_idle && self.0.begun.load(Ordering::Relaxed) == begun {
+            let has_calls = !self.0.calls().is_empty();
+            if has_calls || self.0.begun.load(Ordering::Relaxed) != begun {
+                since_call = Duration::ZERO;
+                continue;
+            }
+            since_call += time;
+            if since_call >= patience || !self.0.waits_for_peer.load(Ordering::Relaxed) {
                 return;
             }
         }
@@ -225,7 +231,11 @@ mod tests {
         tokio::time::timeout(10 * idle, activity.over()).await.unwrap_err();
         drop(call);
         activity.waits_for_peer(true);
-        tokio::time::timeout(10 * idle, activity.over()).await.unwrap_err();
+        tokio::time::timeout(3 * idle, activity.over()).await.unwrap_err();
+        // A peer that takes a byte from time to time is cut as well.
+        let since = Instant::now();
+        activity.over().await;
+        assert!(since.elapsed() >= Duration::from_millis(HTTP_CALL_STALL_MS_MAX));
         activity.waits_for_peer(false);
         let since = Instant::now();
         activity.over().await;

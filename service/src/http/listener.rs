@@ -148,7 +148,7 @@ impl HttpListener {
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
-                Some(_) = self.open.join_next() => {}
+
                 () = signalled(ends.stopping.clone()) => break,
             }
         }
@@ -184,6 +184,7 @@ impl HttpListener {
 
     /// Begins to serve the calls of a connection.
     fn begin(&mut self, stream: Secured, (remote, places): Accepted, serving: &Serving) {
+        while self.open.try_join_next().is_some() {}
         let (activity, gauge) = (Activity::default(), self.metrics.http_connections.clone());
         let connection = Connection::new(stream, activity.clone(), gauge, places);
         self.open.spawn(serve_connection(connection, activity, remote, serving.clone()));

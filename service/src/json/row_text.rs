@@ -6,8 +6,8 @@
 //! `serde_json` writes it.
 //!
 //! A row is written into a buffer that has room for any row, and copied from there. Functions that
-//! write take the place where their text begins and return the place after it, which stays in a
-//! register so.
+//! write take the place where their text begins and return the place after it, so that it stays in
+//! a register.
 
 use std::ops::Range;
 

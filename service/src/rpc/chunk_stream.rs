@@ -22,7 +22,7 @@ use super::handover::Handover;
 use crate::access::Call;
 use crate::answer_budget::AnswerBudget;
 use crate::error::ServiceError;
-use crate::limits::{ANSWER_STALL_MS_MAX, ANSWER_STALL_MS_MIN};
+use crate::limits::{ANSWER_STALL_MS_MAX, ANSWER_STALL_MS_MIN, CHUNK_BYTES_TARGET, TEXT_SHARE};
 
 /// Value of `end` for a stream that is complete.
 const WHOLE: u64 = 0;
@@ -52,6 +52,11 @@ pub(super) struct ChunkSender<T> {
     /// The budget that provides the memory of the answer, if any.
     budget: Option<Arc<AnswerBudget>>,
     end: Arc<AtomicU64>,
+}
+
+/// Bytes that the chunks of the answer to a call are filled to.
+pub(super) fn chunk_bytes(call: &Call) -> usize {
+    if call.is_in_process() { CHUNK_BYTES_TARGET / TEXT_SHARE } else { CHUNK_BYTES_TARGET }
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

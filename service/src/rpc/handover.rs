@@ -1,8 +1,8 @@
 //! Messages of an answer for a caller in this process, which takes them as they are.
 //!
 //! Such a caller marks its request with [`InProcess`](crate::access::InProcess) and finds a
-//! [`Handover`] among the extensions of the response. The stream has an empty message for each one in the handover, so that limits,
-//! errors and the end of a token act as on any other call.
+//! [`Handover`] among the extensions of the response. The stream has an empty message for each one
+//! in the handover, so that limits, errors and the end of a token act as on any other call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};

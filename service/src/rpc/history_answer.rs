@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use tonic::{Response, Status};
 
 use super::checked_fleet::CheckedFleet;
-use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
+use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken, chunk_bytes};
 use super::deadline::Deadline;
 use super::fleet_message::gap_message;
 use super::object_names::names_of;
@@ -147,8 +147,9 @@ pub(super) fn fixes<T: PastChunk>(
 }
 
 /// Most rows of a fleet's history in a message.
-pub(super) fn chunk_rows(fleet: &Fleet) -> usize {
-    CHUNK_BYTES_TARGET / (ROW_BYTES_MAX + fleet.names().map_or(0, NameTable::field_bytes_max))
+pub(super) fn chunk_rows(checked: &CheckedFleet) -> usize {
+    let name_bytes = checked.fleet.names().map_or(0, NameTable::field_bytes_max);
+    chunk_bytes(&checked.call) / (ROW_BYTES_MAX + name_bytes)
 }
 
 impl PastQuery {
@@ -275,7 +276,7 @@ impl PastQuery {
     ) -> Result<Response<ChunkStream<T>>, ServiceError> {
         stream(context, self.checked.clone(), deadline, move |context, sender| async move {
             let (fleet, mut header) = (self.fleet(), Some(self.header()));
-            let chunk_rows = chunk_rows(fleet);
+            let chunk_rows = chunk_rows(&self.checked);
             let room = match self.room(&context).await {
                 Ok(room) => room,
                 Err(error) => return Ok(Err(error.into())),

@@ -146,7 +146,7 @@ impl PacedReplay {
         rows: &FixColumns,
         sender: &ChunkSender<v1::ReplayResponse>,
     ) -> Result<(), NotTaken> {
-        let (mut from, chunk_rows) = (0, chunk_rows(&self.checked.fleet));
+        let (mut from, chunk_rows) = (0, chunk_rows(&self.checked));
         while from < rows.len() {
             let first_ms = rows.time_ms[from];
             wait(pace, header, first_ms.saturating_sub(1), sender).await?;

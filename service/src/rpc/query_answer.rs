@@ -8,7 +8,7 @@ use shoal_proto::v1::{AnswerHeader, GetResponse, NearestResponse, RangeResponse}
 use tonic::{Response, Status};
 
 use super::budgeted_answer::{BudgetedAnswer, Questions, ask};
-use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
+use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken, chunk_bytes};
 use super::deadline::Deadline;
 use super::fleet_message::staleness_message;
 use super::query_context::QueryContext;
@@ -16,7 +16,6 @@ use super::records::{Records, row_bytes_max};
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 use crate::fleet::JobAnswers;
-use crate::limits::CHUNK_BYTES_TARGET;
 
 /// The response message of a query call.
 pub(super) trait AnswerChunk: Send + Sized + 'static {
@@ -72,7 +71,7 @@ async fn send<T: AnswerChunk>(
     let (fleet, answered) = (&query_context.fleet, &answer.answered);
     let mut header = Some(header(query_context, answered, Some(answered.get(0))));
     let rows = answered.get(0).objects.len();
-    let rows_at_once = CHUNK_BYTES_TARGET / row_bytes_max(fleet, &answered.get(0));
+    let rows_at_once = chunk_bytes(&query_context.call) / row_bytes_max(fleet, &answered.get(0));
     let mut from = 0;
     loop {
         let to = rows.min(from + rows_at_once);

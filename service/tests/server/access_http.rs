@@ -1,13 +1,15 @@
-//! Over HTTP the caller and its rights are checked before a body is read.
+//! Over HTTP the caller and its rights are checked before a body is read, answers take from the
+//! quota of their token, and they end with it.
 
 use axum::body::Body;
+use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use shoal_service::ServerOptions;
 
 use crate::http_client::{Answer, Http};
 use crate::raw_http::endless;
-use crate::running::{Running, START_MS, options};
-use crate::token_maker::{TokenMaker, entry};
+use crate::running::{Running, START_MS, options, until, within};
+use crate::token_maker::{ALL, TokenMaker, entry};
 
 const OBJECTS: &str = "/v1/fleets/default/objects";
 
@@ -49,4 +51,39 @@ async fn no_body_is_read_without_the_right() {
     assert_eq!(sent(&http, "reader", "GET", OBJECTS, Body::empty()).await.status, 400);
     let objects = format!("{OBJECTS}?objects=1");
     assert_eq!(sent(&http, "reader", "GET", &objects, Body::empty()).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_takes_from_the_quota_and_ends_with_the_token() {
+    let quota = "[token.quotas]\nanswer_bytes_per_second = 100\n";
+    let limited = |name: &str| entry(name, &["default"], ALL, quota);
+    let root = entry("root", &["*"], ALL, "");
+    let tokens = TokenMaker::new(&[root.clone(), limited("one"), limited("two")].concat());
+    let server = Running::start_with(ServerOptions { access: tokens.options(), ..options() }).await;
+    let http = server.http1();
+    let row = |object| json!({ "object": object, "time_ms": START_MS, "x": 1, "y": 1 });
+    let rows = Value::from_iter((1..=20_000).map(row)).to_string();
+    assert_eq!(sent(&http, "root", "POST", OBJECTS, rows.into()).await.status, 200);
+    let get = async |token, path| sent(&http, token, "GET", path, Body::empty()).await;
+    let world = "/v1/fleets/default/range?rectangle=-180,-90,180,90";
+    let count = "/v1/fleets/default/count?rectangle=-180,-90,180,90";
+    // Texts of some hundred bytes are more than the quota of a second.
+    for path in [count, "/v1/fleets/default/objects/7"] {
+        until(async || get("one", path).await.status == 200).await;
+        get("one", path).await.assert_problem(429, "QUOTA");
+    }
+    let request = http.request("GET", world).header("authorization", "Bearer two");
+    let mut answer = http.open(request.body(Body::empty()).unwrap()).await.into_body();
+    let mut bytes = within(answer.frame()).await.unwrap().unwrap().into_data().unwrap().len();
+    get("two", count).await.assert_problem(429, "QUOTA");
+    // The rest of the answer would take hours.
+    tokens.set_tokens(&root);
+    let end = loop {
+        match within(answer.frame()).await {
+            Some(Ok(frame)) => bytes += frame.into_data().unwrap().len(),
+            end => break end,
+        }
+    };
+    assert!(end.is_some_and(|end| end.is_err()), "the answer looks complete");
+    assert!(bytes < get("root", world).await.body.len() / 2, "{bytes}");
 }

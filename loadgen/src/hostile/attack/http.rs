@@ -1,13 +1,12 @@
 //! Attacks on the HTTP listener, with requests of HTTP/1.1 that are written as bytes.
 
-use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::sleep;
+use tokio::time::{Duration, sleep};
 
 use super::connections::{AGAIN, slow_request};
 use super::target::{Target, together};
@@ -21,6 +20,8 @@ const GIANT_LOOPS: usize = 20;
 const GIANT_BYTES: usize = 1 << 20;
 /// Connections that read nothing.
 const UNREAD_CONNECTIONS: usize = 200;
+/// After this time they are opened again: before the server cuts them.
+const UNREAD_TIME: Duration = Duration::from_secs(50);
 
 /// The lines that begin a request, with the token of the process.
 fn request(line: &str) -> Vec<u8> {
@@ -89,7 +90,8 @@ async fn ask_and_wait(target: Arc<Target>, address: SocketAddr, ask: Arc<[u8]>) 
             && stream.write_all(&ask).await.is_ok()
         {
             target.answered(1);
-            pending::<()>().await;
+            sleep(UNREAD_TIME).await;
+            continue;
         }
         target.refused(1, || "no connection".to_owned());
         sleep(AGAIN).await;

@@ -1,9 +1,10 @@
-//! Answers of queries as GeoJSON or lines of JSON, written piece by piece as the client reads.
+//! Answers of queries as GeoJSON or lines of JSON, written message by message as the client reads.
 //!
 //! The header is known before the first byte, so it is also in the headers of the response. A later
 //! error aborts the body, so that a client does not take a part for the whole answer.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
@@ -16,11 +17,11 @@ use shoal_proto::v1;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Response as Reply, Status, Streaming};
 
-use super::call::{Call, add};
+use super::call::{Call, add, json_text};
 use super::density::{DensityHeaderJson, SquareFeature};
 use super::param::Query;
 use super::route::Media;
-use crate::access::AnswerPace;
+use crate::access::{Account, MeteredQuota};
 use crate::http::problem::Problem;
 use crate::json::{FeatureJson, HeaderJson, PastHeaderJson, RowRef, RowText};
 use crate::rpc::Handover;
@@ -67,10 +68,8 @@ pub(super) struct Features<H, F = FeatureJson> {
     features: Vec<F>,
 }
 
-/// A piece of text is given to the client once it has this many bytes. Each is a call of the kernel.
-const PIECE_BYTES: usize = 256 << 10;
-/// Room for the row that completes a piece; most rows have fewer bytes.
-const ROW_BYTES: usize = 1 << 10;
+/// Bytes of most rows.
+const ROW_BYTES: usize = 384;
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -254,10 +253,21 @@ impl Writer {
 }
 
 /// The messages of an answer.
-pub(super) struct Messages<P> {
+struct Messages<P> {
     stream: Streaming<P>,
     /// Where the messages are, if the stream has empty ones.
     handover: Option<Handover<P>>,
+    /// The account that pays for their text, if the caller has one.
+    account: Option<Arc<Account>>,
+}
+
+impl<P> Messages<P> {
+    /// Charges the text of a message. The next message waits until the quota allows it.
+    fn charge(&self, text: &[u8]) {
+        if let Some(account) = &self.account {
+            account.charge(MeteredQuota::AnswerBytes, text.len() as u64);
+        }
+    }
 }
 
 impl<P: Unpin> Stream for Messages<P> {
@@ -276,7 +286,6 @@ pub(super) struct Begun<P: Part> {
     pub(super) header: P::Header,
     pub(super) first: P,
     messages: Messages<P>,
-    pace: AnswerPace,
 }
 
 /// Waits for the first message of an answer.
@@ -288,42 +297,42 @@ pub(super) async fn begin<P: Part>(
     reply: Result<Reply<Streaming<P>>, Status>,
 ) -> Result<Begun<P>, Problem> {
     let (_, stream, mut extensions) = reply.map_err(|status| call.problem(status))?.into_parts();
-    let (handover, pace) = (extensions.remove(), AnswerPace::of(&extensions));
-    let mut messages = Messages { stream, handover };
+    let (handover, account) = (extensions.remove(), extensions.remove());
+    let mut messages = Messages { stream, handover, account };
     let first = messages.next().await.transpose().map_err(|status| call.problem(status))?;
     let first = first.and_then(|mut part: P| Some((part.take_header()?, part)));
     let (header, first) = first.ok_or_else(|| {
         let detail = "an answer has no header";
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", detail)
     })?;
-    Ok(Begun { header, first, messages, pace })
+    Ok(Begun { header, first, messages })
 }
 
-/// The text of an answer in pieces. A message ends a piece, because the next one may be far.
+impl<P: Part> Begun<P> {
+    /// A document that is the whole answer.
+    pub(super) fn document(&self, text: Vec<u8>) -> Response {
+        self.messages.charge(&text);
+        json_text(StatusCode::OK, text, &self.header.headers())
+    }
+}
+
+/// The text of an answer, message by message.
 struct Pieces<P: Part> {
     header: P::Header,
-    /// The message that is written, and how many of its rows were.
-    part: P,
-    written: usize,
+    /// The message that is written next.
+    part: Option<P>,
     messages: Messages<P>,
     writer: Writer,
     /// What follows the last row.
     end: Option<&'static [u8]>,
-    pace: AnswerPace,
 }
 
 impl<P: Part> Pieces<P> {
-    /// Writes rows of the message up to a whole piece.
+    /// Writes the message.
     fn write(&mut self) -> serde_json::Result<()> {
-        let Self { header, part, written, writer, .. } = self;
-        if *written < part.rows() {
-            writer.text.reserve(PIECE_BYTES + ROW_BYTES);
-        }
-        while *written < part.rows() && writer.text.len() < PIECE_BYTES {
-            part.write(*written, header, writer)?;
-            *written += 1;
-        }
-        Ok(())
+        let Some(part) = self.part.take() else { return Ok(()) };
+        self.writer.text.reserve(part.rows() * ROW_BYTES);
+        (0..part.rows()).try_for_each(|row| part.write(row, &self.header, &mut self.writer))
     }
 }
 
@@ -332,7 +341,6 @@ impl<P: Part> Stream for Pieces<P> {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        ready!(this.pace.poll_ready(context));
         loop {
             if let Err(error) = this.write() {
                 return Poll::Ready(Some(Err(Status::internal(error.to_string()))));
@@ -340,14 +348,14 @@ impl<P: Part> Stream for Pieces<P> {
             // In HTTP/1.1 an empty chunk would mean the end of the body.
             if !this.writer.text.is_empty() {
                 let piece = this.writer.take();
-                this.pace.charge(piece.len());
+                this.messages.charge(&piece);
                 return Poll::Ready(Some(Ok(piece.into())));
             }
             if this.end.is_none() {
                 return Poll::Ready(None);
             }
             match ready!(Pin::new(&mut this.messages).poll_next(context)) {
-                Some(Ok(part)) => (this.part, this.written) = (part, 0),
+                Some(Ok(part)) => this.part = Some(part),
                 Some(Err(status)) => return Poll::Ready(Some(Err(status))),
                 None => this.writer.text.extend_from_slice(this.end.take().unwrap_or_default()),
             }
@@ -363,7 +371,7 @@ pub(super) async fn answer<P: Part>(
     call: &Call,
     reply: Result<Reply<Streaming<P>>, Status>,
 ) -> Result<Response, Problem> {
-    let Begun { header, first, messages, pace } = begin(call, reply).await?;
+    let Begun { header, first, messages } = begin(call, reply).await?;
     let mut writer = Writer::new(call.form);
     let (name, end): (_, &[u8]) = match call.form {
         Form::GeoJson => {
@@ -376,8 +384,8 @@ pub(super) async fn answer<P: Part>(
         Form::Lines => (NDJSON, b""),
     };
     let headers_of_answer = header.headers();
-    let (part, end) = (first, Some(end));
-    let body = Pieces { header, part, written: 0, messages, writer, end, pace };
+    let (part, end) = (Some(first), Some(end));
+    let body = Pieces { header, part, messages, writer, end };
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(name));

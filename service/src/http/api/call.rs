@@ -219,11 +219,14 @@ pub(super) fn json<T: Serialize>(
     document: &T,
     headers: &[(&'static str, String)],
 ) -> Result<axum::response::Response, Problem> {
-    let text = serde_json::to_vec(document);
-    let text = text.map_err(|error| {
+    Ok(json_text(status, text_of(document)?, headers))
+}
+
+/// The text of a document.
+pub(super) fn text_of<T: Serialize>(document: &T) -> Result<Vec<u8>, Problem> {
+    serde_json::to_vec(document).map_err(|error| {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", error.to_string())
-    })?;
-    Ok(json_text(status, text, headers))
+    })
 }
 
 /// As [`json`], for a document that is text.

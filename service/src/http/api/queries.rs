@@ -7,8 +7,8 @@ use serde::Serialize;
 use shoal_engine::limits::{GET_OBJECTS_MAX, NEAREST_MAX};
 use shoal_proto::v1;
 
-use super::answer::{Begun, Head as _, Objects as _, answer, begin};
-use super::call::{Call, json, json_text};
+use super::answer::{Objects as _, answer, begin};
+use super::call::{Call, json, text_of};
 use super::filter::options;
 use super::param::{Kind, Param};
 use crate::http::problem::Problem;
@@ -61,14 +61,14 @@ pub(super) async fn get_one(call: &mut Call) -> Result<Response, Problem> {
     let options = Some(options(&call.query, &call.fleet));
     let request = call.request(v1::GetRequest { options, objects, names });
     let reply = call.queries().get(request).await;
-    let Begun { header, first, .. } = begin(call, reply).await?;
-    let Some(row) = first.object(0) else {
+    let answer = begin(call, reply).await?;
+    let Some(row) = answer.first.object(0) else {
         let detail = format!("fleet {} has no object {}", call.fleet, call.object);
         return Err(Problem::new(StatusCode::NOT_FOUND, "OBJECT_UNKNOWN", detail));
     };
     let mut text = Vec::new();
-    RowText::default().feature(&mut text, row, header.clock_ms);
-    Ok(json_text(StatusCode::OK, text, &header.headers()))
+    RowText::default().feature(&mut text, row, answer.header.clock_ms);
+    Ok(answer.document(text))
 }
 
 /// A page of names.
@@ -135,7 +135,8 @@ pub(super) async fn count(call: &mut Call) -> Result<Response, Problem> {
     options.projection = v1::Projection::Count.into();
     let request = v1::RangeRequest { options: Some(options), region: Some(region) };
     let reply = call.queries().range(call.request(request)).await;
-    let Begun { header, .. } = begin(call, reply).await?;
+    let answer = begin(call, reply).await?;
+    let header = &answer.header;
     let count = CountJson {
         count: header.total,
         fleet: header.fleet.clone(),
@@ -143,7 +144,7 @@ pub(super) async fn count(call: &mut Call) -> Result<Response, Problem> {
         epoch: header.epoch,
         clock_ms: header.clock_ms,
     };
-    json(StatusCode::OK, &count, &header.headers())
+    Ok(answer.document(text_of(&count)?))
 }
 
 pub(super) async fn nearest(call: &mut Call) -> Result<Response, Problem> {
