@@ -39,8 +39,10 @@ use crate::tls::{Certificates, Handshakes, Secured};
 use crate::windows::Windows;
 
 /// Answer to a connection beyond a limit.
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\n\
-    Retry-After: 1\r\nConnection: close\r\n\r\ntoo many HTTP connections\n";
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+    Content-Type: application/problem+json\r\nRetry-After: 1\r\nConnection: close\r\n\r\n\
+    {\"type\":\"urn:shoal:error:BUSY\",\"title\":\"Service Unavailable\",\"status\":503,\
+    \"detail\":\"too many HTTP connections\",\"reason\":\"BUSY\",\"retry_after_ms\":1000}\n";
 
 /// See the module documentation.
 pub(crate) struct HttpListener {

@@ -45,6 +45,9 @@ struct Details {
     /// The path of the first wrong field or parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
+    /// The wrong line of the body, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
     /// What the reason lists.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     metadata: BTreeMap<String, String>,
@@ -72,6 +75,7 @@ impl Problem {
             instance: None,
             reason,
             field: None,
+            line: None,
             metadata: BTreeMap::new(),
             retry_after_ms: None,
             report: None,
@@ -109,12 +113,29 @@ impl Problem {
         self.renamed(|field| format!("{path}{field}"))
     }
 
-    /// Puts a place in the body, such as `line 3`, before the detail and the field.
-    pub(super) fn within(mut self, place: &str) -> Self {
+    /// States the line of the body.
+    pub(super) fn on_line(mut self, line: u64) -> Self {
         let detail = self.0.detail.replace(" at line 1 column ", " at column ");
-        self.0.detail = format!("{place}: {detail}");
-        self.0.field = self.0.field.map(|field| format!("{place}: {field}"));
+        self.0.detail = format!("line {line}: {detail}");
+        self.0.line = Some(line);
         self
+    }
+
+    /// States the field.
+    pub(super) fn of_field(mut self, field: &str) -> Self {
+        self.0.field = Some(field.to_owned());
+        self
+    }
+
+    /// The line that it states.
+    #[cfg(test)]
+    pub(super) fn line(&self) -> Option<u64> {
+        self.0.line
+    }
+
+    /// The stable reason.
+    pub(super) fn reason(&self) -> &str {
+        &self.0.reason
     }
 
     /// Adds the outcome of the part of a report that was applied.

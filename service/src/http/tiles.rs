@@ -126,8 +126,9 @@ impl Tiles {
         let wanted = request.get(header::RANGE).and_then(|range| range.to_str().ok());
         let Some((first, last)) = wanted.and_then(|range| parse_range(range, archive.bytes)) else {
             let all = format!("bytes */{}", archive.bytes);
-            return (StatusCode::RANGE_NOT_SATISFIABLE, [(header::CONTENT_RANGE, all)])
-                .into_response();
+            let detail = format!("Range is not one range of the {} bytes", archive.bytes);
+            let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "RANGE", detail);
+            return ([(header::CONTENT_RANGE, all)], problem).into_response();
         };
         let all = archive.bytes;
         let read = tokio::task::spawn_blocking(move || archive.read(first, last)).await;

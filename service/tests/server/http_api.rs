@@ -168,6 +168,7 @@ async fn wrong_requests_are_named_as_the_client_wrote_them() {
     let server = Running::start().await;
     let http = server.http1();
     let range = "/v1/fleets/default/range";
+    let past = "/v1/fleets/default/history/trajectory?objects=1";
     for (path, field) in [
         (format!("{range}?circle=1,2,-3"), "circle"),
         (format!("{range}?circle=1,200,3"), "circle"),
@@ -186,10 +187,15 @@ async fn wrong_requests_are_named_as_the_client_wrote_them() {
         ("/v1/fleets/default/events".to_owned(), "circle"),
         ("/v1/fleets/default/events?circle=1,2,-3".to_owned(), "circle"),
         ("/v1/fleets/default/history/trajectory?objects=1&from_ms=1".to_owned(), "to_ms"),
+        (format!("{past}&from_ms=1&from=now&to=now"), "from"),
+        (format!("{past}&from=yesterday&to=now"), "from"),
+        ("/v1/fleets/default/history/as-of".to_owned(), "time_ms"),
     ] {
         let problem = http.get(&path).await.assert_problem(400, "FIELD");
         assert_eq!(problem["field"], field, "{path}");
     }
+    let answer = http.get(&format!("{range}?circle=1,2,3&min_token=AAAA")).await;
+    assert_eq!(answer.assert_problem(400, "TOKEN")["field"], "min_token");
     for path in ["/v1/fleets/%FF", "/v1/fleets/default/objects/%FF"] {
         let problem = http.get(path).await.assert_problem(400, "FIELD");
         assert_eq!(problem["field"], "path");

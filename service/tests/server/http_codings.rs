@@ -48,13 +48,29 @@ async fn csv_is_read_as_from_a_file() {
     let object = http.get("/v1/fleets/trucks/objects/truck,%2042").await.json();
     assert_eq!(object["id"], "truck, 42");
 
+    let european = "id,time,lon,lat\n30000,31/01/2026 13:00,7,8\n";
+    let path = format!("{OBJECTS}?time_format=%25d/%25m/%25Y%20%25H:%25M");
+    let formed = send_text(&http, "POST", &path, CSV, european).await;
+    assert_eq!(formed.json()["rows"]["applied"], 1, "{formed:?}");
+    let problem = send_text(&http, "POST", OBJECTS, CSV, european).await;
+    let detail = problem.assert_problem(400, "FIELD")["detail"].to_string();
+    assert!(detail.contains("time_format"), "{detail}");
+    // Without the unit it would be found from the number.
+    let millis = format!("{OBJECTS}?time_unit=ms");
+    let seconds = format!("id,time,lon,lat\n30000,{},7,8\n", START_MS / 1000);
+    let sent = send_text(&http, "POST", &millis, CSV, seconds).await.json();
+    assert_eq!(sent["refused_rows"][0]["reason"], "TIME_TOO_EARLY", "{sent}");
+    let problem = send_text(&http, "POST", &millis, "application/json", "[]").await;
+    assert_eq!(problem.assert_problem(400, "FIELD")["field"], "time_unit");
+
     let wrong = csv(9_000) + "9000,soon,1,2,3\n" + &csv(1);
     let problem = send_text(&http, "POST", OBJECTS, CSV, wrong).await.assert_problem(400, "FIELD");
-    assert_eq!(problem["field"], "line 9002: t_ms");
+    assert_eq!((&problem["line"], &problem["field"]), (&json!(9002), &json!("t_ms")));
     assert_eq!(problem["report"]["rows"]["duplicate"], 9_000, "{problem}");
     for text in ["", "id,lon\n1,2\n"] {
         let problem = send_text(&http, "POST", OBJECTS, CSV, text).await;
-        assert_eq!(problem.assert_problem(400, "FIELD")["field"], "line 1: header");
+        let problem = problem.assert_problem(400, "FIELD");
+        assert_eq!((&problem["line"], &problem["field"]), (&json!(1), &json!("header")));
     }
 }
 
@@ -74,7 +90,7 @@ async fn lines_of_csv_are_applied_while_the_sender_pauses() {
     sender.send(Ok(format!("{},1.5,2,3\n2,", 0))).await.unwrap();
     drop(sender);
     let problem = within(reporting).await.unwrap().assert_problem(400, "FIELD");
-    assert_eq!(problem["field"], "line 4: line", "{problem}");
+    assert_eq!((&problem["line"], &problem["field"]), (&json!(4), &json!("line")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,8 @@ struct Socket {
     protocol: Option<HeaderValue>,
     /// Code of the close frame of the server.
     closed: Option<CloseCode>,
+    /// The member `request_id` of the last message.
+    request_id: Option<String>,
 }
 
 impl Socket {
@@ -42,7 +44,7 @@ impl Socket {
         match within(client_async(request, stream)).await {
             Ok((stream, response)) => {
                 let protocol = response.headers().get("sec-websocket-protocol").cloned();
-                Ok(Self { stream, protocol, closed: None })
+                Ok(Self { stream, protocol, closed: None, request_id: None })
             }
             Err(tungstenite::Error::Http(response)) => Err(*response),
             Err(other) => panic!("{other}"),
@@ -77,6 +79,7 @@ impl Events for Socket {
                     let message: Value = serde_json::from_str(&text).unwrap();
                     let text = |name: &str| Some(message[name].as_str()?.to_owned());
                     let (name, id) = (text("event").unwrap(), text("id"));
+                    self.request_id = text("request_id");
                     return Some(Event { name, id, data: message["data"].clone() });
                 }
                 Some(Ok(Message::Close(frame))) => self.closed = frame.map(|frame| frame.code),
@@ -123,6 +126,7 @@ async fn regions_are_changed_while_events_arrive() {
     // What is wrong is named, and the session continues.
     for (text, field) in [
         (json!({ "add": [{ "region_id": 3 }] }), "add[0].circle"),
+        (json!({ "remove": ["two"] }), "remove[0]"),
         (json!({ "colour": "red" }), "colour"),
         (json!({ "add": [{ "region_id": 3, "circle": [1, 2, -3] }] }), ""),
     ] {
@@ -135,6 +139,12 @@ async fn regions_are_changed_while_events_arrive() {
         if !field.is_empty() {
             assert_eq!(data["field"], field);
         }
+    }
+    for (id, circle, answer) in [("a", json!([1, 2, 3]), "changed"), ("b", json!([1]), "refused")] {
+        let text = json!({ "add": [{ "region_id": 4, "circle": circle }], "request_id": id });
+        socket.send(&text).await;
+        socket.named(answer).await;
+        assert_eq!(socket.request_id.as_deref(), Some(id), "{answer}");
     }
     let back = json!({ "object": 1, "time_ms": START_MS + 1, "x": 1, "y": 2 });
     send(&http, "POST", OBJECTS, &back).await;

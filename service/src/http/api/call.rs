@@ -4,7 +4,7 @@
 //! it had called them itself.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
@@ -53,6 +53,8 @@ pub(in crate::http) struct Call {
     pub(super) region_path: &'static str,
     /// The part of the budget of documents that the call holds.
     pub(super) charge: Option<Charge>,
+    /// When the request began; its `timeout_ms` counts from here.
+    pub(super) began: Instant,
 }
 
 /// Clients of the services in this process.
@@ -95,6 +97,7 @@ impl Call {
             body: Mutex::default(),
             region_path: "",
             charge: None,
+            began: self.began,
         }
     }
 
@@ -145,14 +148,20 @@ impl Call {
             request.metadata_mut().insert("authorization", authorization);
         }
         if let Some(millis) = self.query.count("timeout_ms") {
-            request.set_timeout(Duration::from_millis(millis));
+            let left = Duration::from_millis(millis).saturating_sub(self.began.elapsed());
+            // A time of 0 would mean none.
+            request.set_timeout(left.max(Duration::from_millis(1)));
         }
         request
     }
 
     /// Converts an error of a service; its field gets the name that the API uses.
     pub(super) fn problem(&self, status: Status) -> Problem {
-        Problem::from(status).renamed(|field| self.api_name(field))
+        let problem = Problem::from(status).renamed(|field| self.api_name(field));
+        match problem.reason() {
+            "TOKEN" | "TOKEN_TERM" if self.query.has("min_token") => problem.of_field("min_token"),
+            _ => problem,
+        }
     }
 
     /// Converts an error that is part of an answer, as [`Call::problem`].

@@ -23,9 +23,17 @@ const SEPARATOR: &[u8] = b"sep=";
 /// Mark at the begin of a text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// What the faults of the reader advise on a command line, and here.
+const HINTS: [(&str, &str); 3] = [
+    ("--time-format '%d/%m/%Y %H:%M'", "the parameter time_format: %d/%m/%Y %H:%M"),
+    ("--time-unit", "the parameter time_unit"),
+    (" (--fleet NAME --fleet-create named)", ""),
+];
+
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(super) struct CsvLines {
+    options: FixFileOptions,
     /// Everything up to the names of the columns; empty until a part of the body was read.
     header: Vec<u8>,
     /// Bytes that are not read yet.
@@ -104,6 +112,11 @@ impl Scan {
 }
 
 impl CsvLines {
+    /// A body that is read in this way.
+    pub(super) fn new(options: FixFileOptions) -> Self {
+        Self { options, ..Self::default() }
+    }
+
     /// Adds bytes from the front of a part of the body; true if there is enough to be read.
     pub(super) fn add(&mut self, bytes: &mut &[u8]) -> bool {
         let room = HELD_BYTES.saturating_sub(self.held.len());
@@ -156,12 +169,14 @@ impl CsvLines {
             self.header.extend_from_slice(&text[..header_end]);
         }
         self.lines = before + lines(&text);
-        let options = FixFileOptions { is_strict: true, ..FixFileOptions::default() };
         let wrong = |error: &CsvError| {
-            let line = before + error.line;
-            Problem::field(&error.field, &error.fault).within(&format!("line {line}"))
+            let mut fault = error.fault.to_string();
+            for (flags, words) in HINTS {
+                fault = fault.replace(flags, words);
+            }
+            Problem::field(&error.field, fault).on_line(before + error.line)
         };
-        let reader = CsvReader::from_plain(Cursor::new(text), Path::new("body"), &options);
+        let reader = CsvReader::from_plain(Cursor::new(text), Path::new("body"), &self.options);
         let mut reader = reader.map_err(|error| match error {
             TableError::Csv(error) => wrong(&error),
             error => Problem::field("body", error),
@@ -199,8 +214,9 @@ mod tests {
 
     /// Reads a text in pieces of random lengths.
     fn read(text: &[u8], seed: u64) -> (Vec<v1::Fix>, Result<(), Problem>) {
+        let options = FixFileOptions { is_strict: true, ..FixFileOptions::default() };
         let (mut lines, mut rows, mut random) =
-            (CsvLines::default(), Vec::new(), Random::new(seed));
+            (CsvLines::new(options), Vec::new(), Random::new(seed));
         let mut rest = text;
         while !rest.is_empty() {
             let (mut piece, tail) = rest.split_at(rest.len().min(1 + random.below(40) as usize));
@@ -251,16 +267,34 @@ mod tests {
         for seed in 0..100 {
             let (rows, read) = read(text.as_bytes(), seed);
             let problem = read.unwrap_err();
-            assert_eq!((problem.named(), rows.len()), (Some("line 11: t_ms"), 9), "{seed}");
+            let place = (problem.line(), problem.named(), rows.len());
+            assert_eq!(place, (Some(11), Some("t_ms"), 9), "{seed}");
         }
         for (text, field) in [
-            (&b""[..], "line 1: header"),
-            (b"id,t_ms,x\n1,2,3", "line 1: header"),
-            (b"id,t_ms,x,y\n1,1700000000000,2\n", "line 2: line"),
-            (b"\x1f\x8b\x08 and more", "body"),
+            (&b""[..], (Some(1), "header")),
+            (b"id,t_ms,x\n1,2,3", (Some(1), "header")),
+            (b"id,t_ms,x,y\n1,1700000000000,2\n", (Some(2), "line")),
+            (b"\x1f\x8b\x08 and more", (None, "body")),
         ] {
             let (_, read) = read(text, 1);
-            assert_eq!(read.unwrap_err().named(), Some(field), "{text:?}");
+            let problem = read.unwrap_err();
+            assert_eq!((problem.line(), problem.named().unwrap()), field, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn faults_advise_what_a_request_can_do() {
+        for (text, advice) in [
+            ("id,time,x,y\n1,1/2/26 5:00,1,2\n", "the parameter time_format"),
+            ("id,time,x,y\n1,12,1,2\n", "the parameter time_unit"),
+            ("id,time,x,y\n1,,1,2\n", "the parameter time_format"),
+            ("id,time,x,y\ntruck,1700000000000,1,2\n", "a fleet with names takes texts"),
+        ] {
+            let (mut lines, mut rows) = (CsvLines::new(FixFileOptions::default()), Vec::new());
+            lines.add(&mut text.as_bytes());
+            let problem = lines.read(true, false, &mut rows).unwrap_err();
+            let text = serde_json::to_string(&problem).unwrap();
+            assert!(text.contains(advice) && !text.contains("--"), "{text}");
         }
     }
 

@@ -7,6 +7,7 @@ use shoal_client::duration::from_millis;
 use shoal_proto::v1;
 
 use super::param::{Kind, Param, Query};
+use crate::http::problem::Problem;
 
 /// The greatest whole number that JSON readers hold exactly.
 const EXACT_MAX: i64 = 1 << 53;
@@ -95,11 +96,14 @@ pub(super) const TIMEOUT: &[Param] = &[Param::new(
 
 /// A window of time, both ends included.
 pub(super) const WINDOW: &[Param] = &[
-    Param::new("from_ms", Kind::Integer(-EXACT_MAX, EXACT_MAX), "First time, Unix milliseconds")
-        .required(),
-    Param::new("to_ms", Kind::Integer(-EXACT_MAX, EXACT_MAX), "Last time, Unix milliseconds")
-        .required(),
+    Param::new("from", Kind::Time, "First time, RFC 3339 or `now`; or give from_ms"),
+    Param::new("from_ms", UNIX_MS, "First time, Unix milliseconds"),
+    Param::new("to", Kind::Time, "Last time, RFC 3339 or `now`; or give to_ms"),
+    Param::new("to_ms", UNIX_MS, "Last time, Unix milliseconds"),
 ];
+
+/// A time in Unix milliseconds.
+pub(super) const UNIX_MS: Kind = Kind::Integer(-EXACT_MAX, EXACT_MAX);
 
 /// The condition, if a parameter states one.
 pub(super) fn filter(query: &Query) -> Option<v1::Filter> {
@@ -149,7 +153,22 @@ pub(super) fn projection(query: &Query) -> v1::Projection {
 }
 
 /// The window.
-pub(super) fn window(query: &Query) -> Option<v1::TimeWindow> {
-    let (from_ms, to_ms) = (query.integer("from_ms")?, query.integer("to_ms")?);
-    Some(v1::TimeWindow { from_ms, to_ms })
+///
+/// # Errors
+/// An end is missing, or given twice.
+pub(super) fn window(query: &Query) -> Result<Option<v1::TimeWindow>, Problem> {
+    let from_ms = time(query, "from", "from_ms")?;
+    Ok(Some(v1::TimeWindow { from_ms, to_ms: time(query, "to", "to_ms")? }))
+}
+
+/// A time, Unix milliseconds, of one of two parameters.
+///
+/// # Errors
+/// Neither of them is given, or both are.
+pub(super) fn time(query: &Query, any: &str, unix_ms: &str) -> Result<i64, Problem> {
+    match (query.integer(any), query.integer(unix_ms)) {
+        (Some(time_ms), None) | (None, Some(time_ms)) => Ok(time_ms),
+        (None, None) => Err(Problem::field(unix_ms, format!("missing; give it or {any}"))),
+        (Some(_), Some(_)) => Err(Problem::field(any, format!("give it or {unix_ms}, not both"))),
+    }
 }

@@ -7,7 +7,7 @@ use shoal_proto::v1;
 
 use super::answer::answer;
 use super::call::Call;
-use super::filter::{filter, millis, projection, window};
+use super::filter::{UNIX_MS, filter, millis, projection, time, window};
 use super::param::{Kind, Param};
 use crate::http::coding::Timed;
 use crate::http::problem::Problem;
@@ -32,8 +32,8 @@ pub(super) const PASSED: &[Param] = &[Param::new(
 )];
 
 pub(super) const MOMENT: &[Param] = &[
-    Param::new("time_ms", Kind::Integer(-EXACT_MAX, EXACT_MAX), "The moment, Unix milliseconds")
-        .required(),
+    Param::new("time", Kind::Time, "The moment, RFC 3339 or `now`; or give time_ms"),
+    Param::new("time_ms", UNIX_MS, "The moment, Unix milliseconds"),
     Param::new("objects", Kind::Objects(GET_OBJECTS_MAX), "Only these objects"),
 ];
 
@@ -63,7 +63,7 @@ pub(super) async fn trajectory(call: &mut Call) -> Result<Response, Problem> {
         fleet: call.fleet.clone(),
         objects,
         names,
-        window: window(&call.query),
+        window: window(&call.query)?,
         every: millis(&call.query, "every_ms"),
     };
     let reply = call.histories().trajectory(call.request(request)).await;
@@ -80,7 +80,7 @@ pub(super) async fn passed(call: &mut Call) -> Result<Response, Problem> {
         fleet: call.fleet.clone(),
         filter: filter(&call.query),
         region,
-        window: window(&call.query),
+        window: window(&call.query)?,
         projection: projection.into(),
     };
     let reply = call.histories().passed(call.request(request)).await;
@@ -93,7 +93,7 @@ pub(super) async fn as_of(call: &mut Call) -> Result<Response, Problem> {
     let request = v1::AsOfRequest {
         fleet: call.fleet.clone(),
         filter: filter(&call.query),
-        time_ms: call.query.integer("time_ms").unwrap_or(0),
+        time_ms: time(&call.query, "time", "time_ms")?,
         region,
         objects,
         names,
@@ -108,7 +108,7 @@ pub(super) async fn replay(call: &mut Call) -> Result<Response, Problem> {
         fleet: call.fleet.clone(),
         filter: filter(&call.query),
         region,
-        window: window(&call.query),
+        window: window(&call.query)?,
         speed: call.query.number("speed").unwrap_or(0.0),
     };
     let is_timed = request.speed > 0.0;
@@ -126,7 +126,7 @@ pub(super) async fn density(call: &mut Call) -> Result<Response, Problem> {
         fleet: call.fleet.clone(),
         filter: filter(&call.query),
         region,
-        window: window(&call.query),
+        window: window(&call.query)?,
         cell: call.query.number("cell").unwrap_or(0.0),
         step: millis(&call.query, "step_ms"),
     };

@@ -20,7 +20,7 @@ use super::call::Call;
 use super::csv_lines::CsvLines;
 use super::document::stalled;
 use super::incoming::Incoming;
-use super::reports::{CSV, ReportJson, durability};
+use super::reports::{CSV, ReportJson, csv_options, durability};
 use super::row;
 use crate::http::limits::{HTTP_BATCH_MS, HTTP_BATCH_ROWS_MAX, HTTP_LINE_BYTES_MAX};
 use crate::http::problem::Problem;
@@ -53,7 +53,7 @@ pub(super) async fn report_lines(call: &mut Call) -> Result<Response, Problem> {
         sender: Some(sender),
         rows: Vec::new(),
         text: match call.media_type()? {
-            CSV => Text::Csv(CsvLines::default()),
+            CSV => Text::Csv(CsvLines::new(csv_options(&call.query))),
             _ => Text::Json(JsonLines::default()),
         },
     };
@@ -274,7 +274,7 @@ impl JsonLines {
             return Ok(());
         }
         let why = format!("longer than {HTTP_LINE_BYTES_MAX} bytes");
-        Err(Problem::field(&format!("line {}", self.lines + 1), why))
+        Err(Problem::field("line", why).on_line(self.lines + 1))
     }
 
     fn line(
@@ -288,7 +288,7 @@ impl JsonLines {
             return Ok(());
         }
         let fix = row::one(line, is_named);
-        rows.push(fix.map_err(|problem| problem.within(&format!("line {}", self.lines)))?);
+        rows.push(fix.map_err(|problem| problem.on_line(self.lines))?);
         Ok(())
     }
 }

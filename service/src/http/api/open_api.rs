@@ -22,6 +22,15 @@ use super::web_socket::{Change, Changed, Sent};
 use crate::http::problem::{PROBLEM_TYPE, Problem};
 use crate::json::RowJson;
 
+/// Errors of any call; a route may say more about one.
+const USUAL: [(u16, &str); 5] = [
+    (401, "The token is missing or wrong"),
+    (403, "The token lacks the right, or the page is of another origin"),
+    (429, "The server or the token has too much to do: see retry_after_ms"),
+    (503, "The server starts, stops or is full: see retry_after_ms"),
+    (504, "The time limit of the call has passed"),
+];
+
 /// The document as text.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     // Values with string keys are always JSON.
@@ -104,7 +113,7 @@ fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     };
     let mut responses = Map::new();
     responses.insert(route.status.to_string(), success(route, schemas));
-    for (status, about) in route.refusals {
+    for (status, about) in USUAL.iter().chain(route.refusals) {
         responses.insert(status.to_string(), problem(about, schemas));
     }
     // The protocol refuses these before there is a call, so they have no body.

@@ -10,6 +10,7 @@ use serde_json::{Value as Json, json};
 
 use crate::http::problem::Problem;
 use crate::limits::{NAME_BYTES_MAX, TOKEN_BYTES_MAX};
+use crate::timestamp;
 
 /// One parameter.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,8 @@ pub(super) enum Kind {
     Numbers(usize),
     /// `MIN,MAX`; a side that is left out is open.
     Interval,
+    /// A time: Unix milliseconds, RFC 3339, or `now`.
+    Time,
     /// `true` or `false`.
     Flag,
     /// One of these words.
@@ -129,6 +132,9 @@ impl Kind {
                 let side = r"(-?[0-9]{1,9}(\.[0-9]{1,9})?)?";
                 json!({ "type": "string", "pattern": format!("^{side},{side}$") })
             }
+            Self::Time => json!({
+                "anyOf": [{ "type": "string", "format": "date-time" }, { "const": "now" }],
+            }),
             Self::Flag => json!({ "type": "boolean" }),
             Self::OneOf(words) => json!({ "type": "string", "enum": words }),
             Self::SomeOf(words) => json!({
@@ -173,6 +179,7 @@ impl Kind {
                 Value::Numbers(numbers)
             }
             Self::Interval => Value::Numbers(interval(text)?),
+            Self::Time => Value::Integer(timestamp::parse(text)?),
             Self::Flag => Value::Flag(word(&["true", "false"], text)? == "true"),
             Self::OneOf(words) => Value::Words(vec![word(words, text)?]),
             Self::SomeOf(words) => {

@@ -8,11 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shoal_engine::limits::GET_OBJECTS_MAX;
 use shoal_proto::v1;
+use shoal_table::{FixFileOptions, TimeUnit};
 
 use super::call::{Call, TOKEN, json};
 use super::document::bounded_list;
 use super::lines::report_lines;
-use super::param::{Kind, Param, encoded_token};
+use super::param::{Kind, Param, Query, encoded_token};
 use super::row::{ObjectId, of_document};
 use crate::http::limits::HTTP_DOCUMENT_BYTES_MAX;
 use crate::http::problem::Problem;
@@ -39,6 +40,39 @@ pub(super) const MEASURES: &[Param] = &[Param::new(
     "True: drop a speed, heading, altitude or validity that cannot be stored, and keep the rest of its row; \
      false, the default: refuse the row",
 )];
+
+/// How CSV is read.
+pub(super) const CSV_TIMES: &[Param] = &[
+    Param::new(
+        "time_format",
+        Kind::Text(64),
+        "Of text/csv: the form of times that are texts, as of strptime; ISO 8601 if absent",
+    ),
+    Param::new(
+        "time_unit",
+        Kind::OneOf(TIME_UNITS),
+        "Of text/csv: the unit of times that are numbers; that of the first time if absent",
+    ),
+];
+
+/// The words of [`TimeUnit`].
+const TIME_UNITS: &[&str] = &["s", "ms", "us", "ns"];
+
+/// How the CSV of a call is read.
+pub(super) fn csv_options(query: &Query) -> FixFileOptions {
+    let unit = |word| match word {
+        "s" => TimeUnit::Seconds,
+        "us" => TimeUnit::Microseconds,
+        "ns" => TimeUnit::Nanoseconds,
+        _ => TimeUnit::Milliseconds,
+    };
+    FixFileOptions {
+        time_format: query.text("time_format").map(str::to_owned),
+        time_unit: query.word("time_unit").map(unit),
+        is_strict: true,
+        ..FixFileOptions::default()
+    }
+}
 
 /// Numbers for safe retries.
 pub(super) const NUMBER: &[Param] = &[
@@ -92,14 +126,18 @@ pub(super) struct DroppedJson {
 pub(super) struct ReportJson {
     /// The fleet.
     fleet: String,
-    /// Its term.
-    term: String,
+    /// Its term; absent, as the next three, if the report has no rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    term: Option<String>,
     /// The epoch in which the last row was applied.
-    epoch: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epoch: Option<u64>,
     /// A query with this as `min_token` sees the report.
-    token: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
     /// The durability of the report: `applied` or `logged`.
-    durability: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    durability: Option<&'static str>,
     /// Rows by outcome.
     rows: RowsJson,
     /// The first refused rows, at most 256.
@@ -145,16 +183,17 @@ impl ReportJson {
         }));
         self.duplicate |= ack.duplicate_messages > 0;
         if !ack.token.is_empty() {
-            self.term = ack.term.to_string();
-            self.epoch = ack.epoch;
-            self.token = encoded_token(&ack.token);
-            self.durability = durability_name(ack.durability());
+            self.term = Some(ack.term.to_string());
+            self.epoch = Some(ack.epoch);
+            self.token = Some(encoded_token(&ack.token));
+            self.durability = Some(durability_name(ack.durability()));
         }
     }
 
     /// As the response.
     pub(super) fn respond(&self) -> Result<Response, Problem> {
-        json(StatusCode::OK, self, &[(TOKEN, self.token.clone())])
+        let token = self.token.clone().map(|token| (TOKEN, token));
+        json(StatusCode::OK, self, token.as_slice())
     }
 }
 
@@ -175,7 +214,12 @@ pub(super) fn durability(word: Option<&str>) -> v1::Durability {
 }
 
 pub(super) async fn report(call: &mut Call) -> Result<Response, Problem> {
-    if matches!(call.media_type()?, NDJSON | CSV) {
+    let media_type = call.media_type()?;
+    let of_csv = CSV_TIMES.iter().find(|param| call.query.has(param.name));
+    if let Some(param) = of_csv.filter(|_| media_type != CSV) {
+        return Err(Problem::field(param.name, "it is for text/csv"));
+    }
+    if matches!(media_type, NDJSON | CSV) {
         return report_lines(call).await;
     }
     let is_named = call.is_named().await?;

@@ -3,6 +3,7 @@
 //! A test compares the responses in the table with the responses of the server.
 
 use std::sync::Mutex;
+use std::time::Instant;
 
 use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
@@ -24,7 +25,8 @@ use super::incoming::{Incoming, coding};
 use super::param::{Param, Query, object};
 use super::queries::{self, CountJson, NAMES, NamesJson, OBJECTS, POINT};
 use super::reports::{
-    self, CSV, DURABILITY, FORM_TYPE, MEASURES, NDJSON, NUMBER, Removal, RemovedJson, ReportJson,
+    self, CSV, CSV_TIMES, DURABILITY, FORM_TYPE, MEASURES, NDJSON, NUMBER, Removal, RemovedJson,
+    ReportJson,
 };
 use super::route::{Answering, Media, Route};
 use super::row::{GeoReport, RowReport};
@@ -181,7 +183,7 @@ pub(super) const ROUTES: &[Route] = &[
         id: "report",
         rpc: "/shoal.v1.PositionService/ReportOnce",
         about: "Reports positions: a document in one message, or lines of any number in many",
-        query: &[DURABILITY, MEASURES, NUMBER, TIMEOUT],
+        query: &[DURABILITY, MEASURES, NUMBER, CSV_TIMES, TIMEOUT],
         body: &[
             Media::new(GEOJSON, |generator| generator.subschema_for::<GeoReport>()),
             Media::new(JSON, |generator| generator.subschema_for::<RowReport>()),
@@ -554,6 +556,7 @@ fn call(
         body: Mutex::default(),
         region_path: "",
         charge: None,
+        began: Instant::now(),
     })
 }
 

@@ -48,6 +48,15 @@ pub(super) struct Change {
     /// Ids of regions to remove.
     #[serde(default)]
     remove: Vec<RegionId>,
+    /// A text of the client that the answer repeats.
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+/// The part of a wrong change that its answer repeats.
+#[derive(Deserialize)]
+struct Numbered {
+    request_id: Option<String>,
 }
 
 /// A text that the server sends.
@@ -60,6 +69,9 @@ pub(super) struct Sent<D> {
     /// A connection that begins with this as `last_event_id` continues after the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<String>,
+    /// That of the change which this answers, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
     /// An EventData, a Problem (`error`, `refused`), or a Changed (`changed`).
     data: D,
 }
@@ -183,7 +195,7 @@ async fn begin(socket: &mut WebSocket, session: &mut Session) -> Result<Messages
     match opened {
         Ok(messages) => Ok(messages),
         Err(problem) => {
-            send_json(socket, "error", None, &problem).await?;
+            Sent::new("error", problem).send(socket).await?;
             Err(End::Closed(close_code::POLICY, "the subscription is refused"))
         }
     }
@@ -232,7 +244,7 @@ async fn exchange(socket: &mut WebSocket, session: &mut Session, mut messages: M
                         _ => close_code::POLICY,
                     };
                     let problem = Problem::from(status);
-                    let sent = send_json(socket, "error", None, &problem).await;
+                    let sent = Sent::new("error", problem).send(socket).await;
                     sent.and(Err(End::Closed(code, "the stream has ended")))
                 }
                 None => Err(End::Closed(close_code::NORMAL, "the session is closed")),
@@ -264,22 +276,31 @@ impl Session {
             self.id.clone_from(&opened.session);
         }
         let id = std::mem::take(&mut message.resume_token);
+        let id = (!id.is_empty()).then(|| encoded_token(&id));
         match event(message) {
-            Some((name, data)) => send_json(socket, name, Some(&id), &data).await,
+            Some((name, data)) => Sent { id, ..Sent::new(name, data) }.send(socket).await,
             None => Ok(()),
         }
     }
 
     /// Changes the regions, and answers. A refused change leaves them as they are.
     async fn change(&mut self, socket: &mut WebSocket, text: &[u8]) -> Result<(), End> {
-        match self.modify(text).await {
-            Ok(changed) => send_json(socket, "changed", None, &changed).await,
-            Err(problem) => send_json(socket, "refused", None, &problem).await,
+        let (request_id, changed) = match parse::<Change>(text) {
+            Ok(mut change) => (change.request_id.take(), self.modify(change).await),
+            Err(problem) => {
+                let numbered =
+                    serde_json::from_slice(text).unwrap_or(Numbered { request_id: None });
+                (numbered.request_id, Err(problem))
+            }
+        };
+        match changed {
+            Ok(data) => Sent { event: "changed", id: None, request_id, data }.send(socket).await,
+            Err(data) => Sent { event: "refused", id: None, request_id, data }.send(socket).await,
         }
     }
 
-    async fn modify(&self, text: &[u8]) -> Result<Changed, Problem> {
-        let Change { add, change, remove } = parse(text)?;
+    async fn modify(&self, change: Change) -> Result<Changed, Problem> {
+        let Change { add, change, remove, .. } = change;
         let request = v1::ModifyRequest {
             fleet: self.call.fleet.clone(),
             session: self.id.clone(),
@@ -298,16 +319,17 @@ impl Session {
     }
 }
 
-async fn send_json(
-    socket: &mut WebSocket,
-    event: &'static str,
-    id: Option<&[u8]>,
-    data: &impl Serialize,
-) -> Result<(), End> {
-    let id = id.filter(|id| !id.is_empty()).map(encoded_token);
-    let text = serde_json::to_string(&Sent { event, id, data });
-    let text = text.map_err(|_| End::Closed(close_code::ERROR, "a message cannot be written"))?;
-    send(socket, Message::Text(text.into())).await
+impl<D: Serialize> Sent<D> {
+    /// A message of the session.
+    fn new(event: &'static str, data: D) -> Self {
+        Self { event, id: None, request_id: None, data }
+    }
+
+    async fn send(&self, socket: &mut WebSocket) -> Result<(), End> {
+        let wrong = |_| End::Closed(close_code::ERROR, "a message cannot be written");
+        let text = serde_json::to_string(self).map_err(wrong)?;
+        send(socket, Message::Text(text.into())).await
+    }
 }
 
 /// Sends a message to a peer that takes it in time.
