@@ -3,7 +3,6 @@
 #[allow(clippy::module_inception, reason = "the main type of the folder")]
 mod access;
 mod account;
-
 mod audit;
 mod bearer;
 mod call;
@@ -25,7 +24,6 @@ mod token_file;
 pub use access::{Access, AccessOptions};
 pub use account::Account;
 pub(crate) use account::{Counted, CountedQuota};
-
 pub use audit::Audit;
 pub use call::Call;
 pub(crate) use call::{InProcess, requester};

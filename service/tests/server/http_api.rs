@@ -7,6 +7,7 @@ use shoal_testkit::Random;
 
 use crate::gated_engine::Gate;
 use crate::http_client::{Answer, Http};
+use crate::raw_http::endless;
 use crate::running::{Running, START_MS, fix, objects_in, options, rectangle, report, rows};
 
 /// A request with a JSON document.
@@ -189,6 +190,8 @@ async fn wrong_requests_are_named_as_the_client_wrote_them() {
         ("/v1/fleets/default/history/trajectory?objects=1&from_ms=1".to_owned(), "to_ms"),
         (format!("{past}&from_ms=1&from=now&to=now"), "from"),
         (format!("{past}&from=yesterday&to=now"), "from"),
+        (format!("{past}&from=now&to=2020-01-01T00:00:00Z"), "to"),
+        (format!("{past}&from_ms=2&to_ms=1"), "to_ms"),
         ("/v1/fleets/default/history/as-of".to_owned(), "time_ms"),
     ] {
         let problem = http.get(&path).await.assert_problem(400, "FIELD");
@@ -196,6 +199,8 @@ async fn wrong_requests_are_named_as_the_client_wrote_them() {
     }
     let answer = http.get(&format!("{range}?circle=1,2,3&min_token=AAAA")).await;
     assert_eq!(answer.assert_problem(400, "TOKEN")["field"], "min_token");
+    let answer = http.get("/v1/fleets/default/events?last_event_id=AAAA").await;
+    assert_eq!(answer.assert_problem(400, "TOKEN")["field"], "last_event_id");
     for path in ["/v1/fleets/%FF", "/v1/fleets/default/objects/%FF"] {
         let problem = http.get(path).await.assert_problem(400, "FIELD");
         assert_eq!(problem["field"], "path");
@@ -339,4 +344,8 @@ async fn a_call_ends_at_its_deadline() {
     let path = "/v1/fleets/default/range?circle=0,0,1&timeout_ms=50";
     server.http1().get(path).await.assert_problem(504, "DEADLINE");
     gate.open();
+    let slow = endless(b"[[".to_vec());
+    let path = "/v1/fleets/default/objects?timeout_ms=50";
+    let answer = send_text(&server.http1(), "POST", path, "application/json", slow).await;
+    answer.assert_problem(504, "DEADLINE");
 }

@@ -55,6 +55,11 @@ async fn csv_is_read_as_from_a_file() {
     let problem = send_text(&http, "POST", OBJECTS, CSV, european).await;
     let detail = problem.assert_problem(400, "FIELD")["detail"].to_string();
     assert!(detail.contains("time_format"), "{detail}");
+    for form in ["", "%25!"] {
+        let path = format!("{OBJECTS}?time_format={form}");
+        let problem = send_text(&http, "POST", &path, CSV, european).await;
+        assert_eq!(problem.assert_problem(400, "FIELD")["field"], "time_format", "{form}");
+    }
     // Without the unit it would be found from the number.
     let millis = format!("{OBJECTS}?time_unit=ms");
     let seconds = format!("id,time,lon,lat\n30000,{},7,8\n", START_MS / 1000);

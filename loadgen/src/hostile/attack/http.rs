@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Duration, sleep};
+use tonic::Status;
 
 use super::connections::{AGAIN, slow_request};
 use super::target::{Target, together};
@@ -60,8 +61,10 @@ pub async fn giant_headers(target: Arc<Target>, address: SocketAddr) {
 
 async fn send_giants(target: Arc<Target>, address: SocketAddr, giant: Arc<[u8]>) {
     loop {
-        let answered = send_giant(address, &giant).await;
-        target.refused(1, || answered.unwrap_or_else(|error| error.to_string()));
+        match send_giant(address, &giant).await {
+            Ok(answer) => target.refused(1, || answer),
+            Err(error) => target.failed(Status::unavailable(error.to_string())).await,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! it had called them itself.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Body;
 use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
@@ -15,6 +15,7 @@ use shoal_proto::v1::history_service_client::HistoryServiceClient;
 use shoal_proto::v1::position_service_client::PositionServiceClient;
 use shoal_proto::v1::query_service_client::QueryServiceClient;
 use shoal_proto::v1::subscription_service_client::SubscriptionServiceClient;
+use tokio::time::Instant;
 use tonic::Status;
 use tonic::metadata::MetadataValue;
 
@@ -147,12 +148,16 @@ impl Call {
         if let Some(Ok(authorization)) = authorization {
             request.metadata_mut().insert("authorization", authorization);
         }
-        if let Some(millis) = self.query.count("timeout_ms") {
-            let left = Duration::from_millis(millis).saturating_sub(self.began.elapsed());
-            // A time of 0 would mean none.
-            request.set_timeout(left.max(Duration::from_millis(1)));
+        if let Some(end) = self.deadline() {
+            request.set_timeout(end.saturating_duration_since(Instant::now()));
         }
         request
+    }
+
+    /// When the time limit of the call passes, if it has one.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let millis = self.query.count("timeout_ms")?;
+        Some(self.began + Duration::from_millis(millis))
     }
 
     /// Converts an error of a service; its field gets the name that the API uses.
@@ -160,6 +165,7 @@ impl Call {
         let problem = Problem::from(status).renamed(|field| self.api_name(field));
         match problem.reason() {
             "TOKEN" | "TOKEN_TERM" if self.query.has("min_token") => problem.of_field("min_token"),
+            "TOKEN" | "TOKEN_TERM" if self.route.is_stream() => problem.of_field("last_event_id"),
             _ => problem,
         }
     }
@@ -181,7 +187,7 @@ impl Call {
         let millis = if has_millis(field) { "_ms" } else { "" };
         match field {
             "name" if !self.fleet.is_empty() => "fleet".to_owned(),
-            "window" => "to_ms".to_owned(),
+
             "names" if !self.object.is_empty() => "object".to_owned(),
             _ if field.starts_with("names") => field.replacen("names", "objects", 1),
             _ => self.of_region(field) + millis,

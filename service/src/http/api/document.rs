@@ -16,6 +16,7 @@ use tonic::Status;
 
 use super::call::Call;
 use super::strict::Strict;
+use crate::error::ServiceError;
 use crate::http::problem::Problem;
 use crate::limits::{MESSAGE_GRACE_MS, MESSAGE_RATE_MIN_BYTES};
 
@@ -44,8 +45,14 @@ impl Call {
     /// Reads the body.
     ///
     /// # Errors
-    /// 413 beyond `bytes_max`, 408 for a slow sender.
+    /// 413 beyond `bytes_max`, 408 for a slow sender, 504 after the time limit of the call.
     pub(super) async fn document(&mut self, bytes_max: usize) -> Result<Vec<u8>, Problem> {
+        let Some(end) = self.deadline() else { return self.whole_body(bytes_max).await };
+        let late = |_| Err(Problem::from(Status::from(ServiceError::Deadline)));
+        timeout_at(end, self.whole_body(bytes_max)).await.unwrap_or_else(late)
+    }
+
+    async fn whole_body(&mut self, bytes_max: usize) -> Result<Vec<u8>, Problem> {
         let too_large = || {
             let detail = format!("the body is longer than {bytes_max} bytes");
             Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "MESSAGE_TOO_LARGE", detail)

@@ -91,7 +91,8 @@ pub(super) const FORM: &[Param] = &[
 pub(super) const TIMEOUT: &[Param] = &[Param::new(
     "timeout_ms",
     Kind::Integer(1, 3_600_000),
-    "The call fails after this time, in milliseconds",
+    "The call fails if its answer has not begun after this time, in milliseconds; reports and \
+     answers of the history also if they have not ended",
 )];
 
 /// A window of time, both ends included.
@@ -158,7 +159,15 @@ pub(super) fn projection(query: &Query) -> v1::Projection {
 /// An end is missing, or given twice.
 pub(super) fn window(query: &Query) -> Result<Option<v1::TimeWindow>, Problem> {
     let from_ms = time(query, "from", "from_ms")?;
-    Ok(Some(v1::TimeWindow { from_ms, to_ms: time(query, "to", "to_ms")? }))
+    let to_ms = time(query, "to", "to_ms")?;
+    if from_ms > to_ms {
+        let name = if query.has("to") { "to" } else { "to_ms" };
+        return Err(Problem::field(
+            name,
+            format!("{to_ms} ms is before the first time {from_ms} ms"),
+        ));
+    }
+    Ok(Some(v1::TimeWindow { from_ms, to_ms }))
 }
 
 /// A time, Unix milliseconds, of one of two parameters.

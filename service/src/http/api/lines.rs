@@ -53,7 +53,7 @@ pub(super) async fn report_lines(call: &mut Call) -> Result<Response, Problem> {
         sender: Some(sender),
         rows: Vec::new(),
         text: match call.media_type()? {
-            CSV => Text::Csv(CsvLines::new(csv_options(&call.query))),
+            CSV => Text::Csv(CsvLines::new(csv_options(&call.query)?)),
             _ => Text::Json(JsonLines::default()),
         },
     };

@@ -18,7 +18,7 @@ use super::reports::CSV;
 use super::route::{EVENT_STREAM, Media, Route};
 use super::routes::{PATH, ROUTES};
 use super::row::{PointFeature, Row};
-use super::web_socket::{Change, Changed, Sent};
+use super::web_socket::{AnyData, Change, Changed, Sent};
 use crate::http::problem::{PROBLEM_TYPE, Problem};
 use crate::json::RowJson;
 
@@ -30,6 +30,9 @@ const USUAL: [(u16, &str); 5] = [
     (503, "The server starts, stops or is full: see retry_after_ms"),
     (504, "The time limit of the call has passed"),
 ];
+
+/// The end of what a header means that an answer may lack.
+pub(super) const ABSENT: &str = "absent if the report has no rows";
 
 /// The document as text.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
@@ -70,7 +73,7 @@ pub(super) fn open_api() -> Value {
     schemas.written.subschema_for::<RowJson>();
     schemas.written.subschema_for::<Data>();
     schemas.read.subschema_for::<Change>();
-    schemas.written.subschema_for::<Sent<Data>>();
+    schemas.written.subschema_for::<Sent<AnyData>>();
     schemas.written.subschema_for::<Changed>();
     let mut components = schemas.read.take_definitions(true);
     components.extend(schemas.written.take_definitions(true));
@@ -144,7 +147,7 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
         let headers = route.headers.iter().map(|(name, about)| {
             let header = json!({
                 "description": about,
-                "required": true,
+                "required": !about.ends_with(ABSENT),
                 "schema": { "type": "string" },
             });
             ((*name).to_owned(), header)

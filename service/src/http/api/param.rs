@@ -179,7 +179,7 @@ impl Kind {
                 Value::Numbers(numbers)
             }
             Self::Interval => Value::Numbers(interval(text)?),
-            Self::Time => Value::Integer(timestamp::parse(text)?),
+            Self::Time => Value::Integer(time(text)?),
             Self::Flag => Value::Flag(word(&["true", "false"], text)? == "true"),
             Self::OneOf(words) => Value::Words(vec![word(words, text)?]),
             Self::SomeOf(words) => {
@@ -206,6 +206,19 @@ impl Kind {
             Self::Token => Value::Bytes(token(text)?),
         })
     }
+}
+
+/// A time as text, Unix milliseconds.
+fn time(text: &str) -> Result<i64, String> {
+    if text.parse::<i64>().is_ok() {
+        return Err(format!("`{text}` is a number: the parameter with _ms takes these"));
+    }
+    // A plus of an offset that was sent as it is.
+    let moment = match text.rsplit_once(' ') {
+        Some((moment, offset)) if moment.contains(':') => format!("{moment}+{offset}"),
+        _ => text.to_owned(),
+    };
+    timestamp::parse(&moment)
 }
 
 fn integer(text: &str, min: i64, max: i64) -> Result<i64, String> {
@@ -392,6 +405,7 @@ mod tests {
         Param::new("objects", Kind::Objects(2), ""),
         Param::new("after", Kind::Number64, ""),
         Param::new("token", Kind::Token, ""),
+        Param::new("from", Kind::Time, ""),
     ];
 
     fn read(text: &str) -> Result<Query, Problem> {
@@ -411,6 +425,10 @@ mod tests {
         assert_eq!(query.number64("after"), Some(u64::MAX));
         assert_eq!(query.bytes("token"), Some([1, 2].as_slice()));
         assert!(!read("k=1").unwrap().has("circle"));
+        for from in ["13:00:00+01:00", "13:00:00%2B01:00", "12:00:00Z", "12:00"] {
+            let query = read(&format!("k=1&from=2026-01-31T{from}")).unwrap();
+            assert_eq!(query.integer("from"), Some(1_769_860_800_000), "{from}");
+        }
     }
 
     #[test]
@@ -437,6 +455,9 @@ mod tests {
             ("k=1&objects=", "objects"),
             ("k=1&objects=1,", "objects"),
             (&format!("k=1&objects={}", "n".repeat(257)), "objects"),
+            ("k=1&from=1769860800000", "from"),
+            ("k=1&from=2026", "from"),
+            ("k=1&from=yesterday", "from"),
             ("k=1&token=*", "token"),
             ("%FF%FE=1", "\u{fffd}\u{fffd}"),
             ("k=1&objects=%FF", "objects"),

@@ -4,6 +4,8 @@
 
 use axum::response::Response;
 use http::StatusCode;
+use jiff::Timestamp;
+use jiff::fmt::strtime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shoal_engine::limits::GET_OBJECTS_MAX;
@@ -59,19 +61,28 @@ pub(super) const CSV_TIMES: &[Param] = &[
 const TIME_UNITS: &[&str] = &["s", "ms", "us", "ns"];
 
 /// How the CSV of a call is read.
-pub(super) fn csv_options(query: &Query) -> FixFileOptions {
+///
+/// # Errors
+/// The form of times is none.
+pub(super) fn csv_options(query: &Query) -> Result<FixFileOptions, Problem> {
+    let time_format = query.text("time_format");
+    let is_form =
+        |form: &str| !form.is_empty() && strtime::format(form, Timestamp::UNIX_EPOCH).is_ok();
+    if let Some(wrong) = time_format.filter(|form| !is_form(form)) {
+        return Err(Problem::field("time_format", format!("`{wrong}` is no form as of strptime")));
+    }
     let unit = |word| match word {
         "s" => TimeUnit::Seconds,
         "us" => TimeUnit::Microseconds,
         "ns" => TimeUnit::Nanoseconds,
         _ => TimeUnit::Milliseconds,
     };
-    FixFileOptions {
-        time_format: query.text("time_format").map(str::to_owned),
+    Ok(FixFileOptions {
+        time_format: time_format.map(str::to_owned),
         time_unit: query.word("time_unit").map(unit),
         is_strict: true,
         ..FixFileOptions::default()
-    }
+    })
 }
 
 /// Numbers for safe retries.

@@ -3,7 +3,6 @@
 //! A test compares the responses in the table with the responses of the server.
 
 use std::sync::Mutex;
-use std::time::Instant;
 
 use axum::Router;
 use axum::extract::rejection::RawPathParamsRejection;
@@ -12,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, on};
 use http::Method;
 use http::request::Parts;
+use tokio::time::Instant;
 
 use super::answer::{Form, HEADERS, PAST_ROWS, ROWS, SQUARES, form};
 use super::call::Call;
@@ -191,7 +191,7 @@ pub(super) const ROUTES: &[Route] = &[
             Media::text(CSV),
         ],
         answer: document!(ReportJson),
-        headers: &[("Shoal-Token", "See the member `token`")],
+        headers: &[("Shoal-Token", "See the member `token`; absent if the report has no rows")],
         refusals: &[
             WRONG,
             UNKNOWN,

@@ -20,7 +20,7 @@ use tonic::{Code, Streaming};
 
 use super::call::Call;
 use super::document::parse;
-use super::events::event;
+use super::events::{Data, event};
 use super::param::encoded_token;
 use super::region_id::RegionId;
 use super::subscriptions::{FollowedRegion, Subscription, into_wire};
@@ -48,7 +48,7 @@ pub(super) struct Change {
     /// Ids of regions to remove.
     #[serde(default)]
     remove: Vec<RegionId>,
-    /// A text of the client that the answer repeats.
+    /// A text that the client chooses; the answer repeats it.
     #[serde(default)]
     request_id: Option<String>,
 }
@@ -74,6 +74,17 @@ pub(super) struct Sent<D> {
     request_id: Option<String>,
     /// An EventData, a Problem (`error`, `refused`), or a Changed (`changed`).
     data: D,
+}
+
+/// What a text of the server has as its data. Only the OpenAPI document uses this type.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+#[allow(dead_code, reason = "only its schema is used: each text is written with its own data")]
+pub(super) enum AnyData {
+    Event(Data),
+    Changed(Changed),
+    Problem(Problem),
 }
 
 /// The outcome of a change.
