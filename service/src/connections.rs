@@ -31,8 +31,8 @@ use crate::shares::PlacesPermit;
 use crate::tls::{Certificates, Handshakes, Secured};
 use crate::windows::LargeWindows;
 
-/// Length of the HTTP/2 connection preface (RFC 9113, section 3.4).
-const PREFACE_BYTES: usize = 24;
+/// The first bytes of a connection over HTTP/2 (RFC 9113, section 3.4).
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Delay after a failed accept, because its cause (such as a lack of file descriptors) may persist.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Delay before the next accept while no handshake can begin: about the time of one handshake step.
@@ -303,7 +303,7 @@ impl AsyncRead for Connection {
         self.turn_bytes = if read.is_pending() { 0 } else { self.turn_bytes + bytes };
         let Some(preface) = &mut self.preface else { return read };
         preface.seen_bytes += bytes;
-        if preface.seen_bytes >= PREFACE_BYTES {
+        if preface.seen_bytes >= PREFACE.len() {
             self.preface = None;
         } else if read.is_pending() && preface.end.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
@@ -408,8 +408,8 @@ mod tests {
     #[tokio::test]
     async fn a_cut_connection_ends() {
         let (mut client, mut connection, cut) = connected().await;
-        client.write_all(&[7; PREFACE_BYTES]).await.unwrap();
-        connection.read_exact(&mut [0; PREFACE_BYTES]).await.unwrap();
+        client.write_all(&[7; PREFACE.len()]).await.unwrap();
+        connection.read_exact(&mut [0; PREFACE.len()]).await.unwrap();
         assert!(connection.preface.is_none());
         cut.send_replace(true);
         let error = connection.read_u8().await.unwrap_err();

@@ -51,7 +51,8 @@ pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 /// Bytes that chunks are filled to. Chunks that the transport holds are not counted anywhere, so a
 /// chunk is small against the memory of a server with many slow readers.
 pub const CHUNK_BYTES_TARGET: usize = 256 << 10;
-/// A chunk as text has up to so many times its bytes; a chunk that becomes text is so much smaller.
+/// Text has some four times the bytes of its chunk, so chunks that become text are smaller by this
+/// factor.
 pub const TEXT_SHARE: usize = 4;
 /// A client that takes no chunk for this long loses its answer, even if no other request waits for
 /// the memory.

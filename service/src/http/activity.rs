@@ -144,7 +144,10 @@ impl Call {
     /// The response of the call, which is in progress until its body was sent or dropped.
     pub(super) fn answered(self, response: Response<Body>) -> Response<Body> {
         self.given();
-        response.map(|inner| Body::new(Given { inner, call: self }))
+        holding_watched(response, self, |call, is_given| match is_given {
+            true => call.given(),
+            false => call.given_ms.store(ASKED, Ordering::Relaxed),
+        })
     }
 
     /// The protocol has a part of the answer.
@@ -155,48 +158,27 @@ impl Call {
     }
 }
 
-/// A body that notes when the protocol takes its parts.
-struct Given {
-    inner: Body,
-    call: Call,
-}
-
-impl HttpBody for Given {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = Pin::new(&mut self.inner).poll_frame(context);
-        match frame {
-            Poll::Ready(_) => self.call.given(),
-            Poll::Pending => self.call.given_ms.store(ASKED, Ordering::Relaxed),
-        }
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
-}
-
 /// Wraps a response so that `held` is dropped once the body was sent or dropped.
 pub(super) fn holding<T: Send + Unpin + 'static>(
     response: Response<Body>,
     held: T,
 ) -> Response<Body> {
-    response.map(|inner| Body::new(Holding { inner, _held: held }))
+    holding_watched(response, held, |_, _| {})
+}
+
+/// As [`holding`]; calls `watch` whenever the protocol asks for a part, with whether it got one.
+fn holding_watched<T: Send + Unpin + 'static>(
+    response: Response<Body>,
+    held: T,
+    watch: fn(&T, bool),
+) -> Response<Body> {
+    response.map(|inner| Body::new(Holding { inner, held, watch }))
 }
 
 struct Holding<T> {
     inner: Body,
-    _held: T,
+    held: T,
+    watch: fn(&T, bool),
 }
 
 impl<T: Unpin> HttpBody for Holding<T> {
@@ -207,7 +189,9 @@ impl<T: Unpin> HttpBody for Holding<T> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.inner).poll_frame(context)
+        let frame = Pin::new(&mut self.inner).poll_frame(context);
+        (self.watch)(&self.held, frame.is_ready());
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

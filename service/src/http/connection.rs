@@ -18,9 +18,7 @@ use tokio::time::Sleep;
 use super::activity::Activity;
 use super::limits::HTTP_WRITE_STALL_MS_MAX;
 use crate::address_places::AddressPlace;
-
-/// The first bytes of a connection over HTTP/2 (RFC 9113, section 3.4).
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+use crate::connections::PREFACE;
 
 /// A place within the total limit, and a place within the limit of the peer address.
 pub(super) type Places = (OwnedSemaphorePermit, AddressPlace);
@@ -66,8 +64,7 @@ impl<S> Connection<S> {
 }
 
 impl<S: AsyncRead + Unpin> Connection<S> {
-    /// Whether the peer begins with the preface of HTTP/2. Reads no byte beyond the first one that
-    /// tells.
+    /// Whether the peer begins with the preface of HTTP/2. Reads at most as many bytes as it has.
     ///
     /// # Errors
     /// That of the stream.

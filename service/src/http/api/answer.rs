@@ -20,7 +20,7 @@ use tonic::{Response as Reply, Status, Streaming};
 use super::call::{Call, add, json_text};
 use super::density::{DensityHeaderJson, SquareFeature};
 use super::param::Query;
-use super::route::Media;
+use super::route::{Header, Media};
 use crate::access::{Account, MeteredQuota};
 use crate::http::problem::Problem;
 use crate::json::{FeatureJson, HeaderJson, PastHeaderJson, RowRef, RowText};
@@ -50,11 +50,11 @@ pub(super) const SQUARES: &[Media] = &[
 ];
 
 /// Headers of an answer.
-pub(super) const HEADERS: &[(&str, &str)] = &[
-    ("Shoal-Fleet", "The fleet"),
-    ("Shoal-Term", "The term of the fleet"),
-    ("Shoal-Epoch", "The answer shows the state after this epoch"),
-    ("Shoal-Clock-Ms", "The clock of the fleet at that epoch, Unix milliseconds"),
+pub(super) const HEADERS: &[Header] = &[
+    Header::new("Shoal-Fleet", "The fleet"),
+    Header::new("Shoal-Term", "The term of the fleet"),
+    Header::new("Shoal-Epoch", "The answer shows the state after this epoch"),
+    Header::new("Shoal-Clock-Ms", "The clock of the fleet at that epoch, Unix milliseconds"),
 ];
 
 /// A FeatureCollection (RFC 7946). Only the OpenAPI document uses this type.

@@ -10,7 +10,7 @@ use super::param::{Kind, Param, Query};
 use crate::http::problem::Problem;
 
 /// The greatest whole number that JSON readers hold exactly.
-const EXACT_MAX: i64 = 1 << 53;
+pub(super) const EXACT_MAX: i64 = 1 << 53;
 /// Longest time span of a parameter: a century.
 const SPAN_MS_MAX: i64 = 100 * 366 * 86_400_000;
 
@@ -156,8 +156,8 @@ pub(super) fn projection(query: &Query) -> v1::Projection {
 /// The window.
 ///
 /// # Errors
-/// An end is missing, or given twice.
-pub(super) fn window(query: &Query) -> Result<Option<v1::TimeWindow>, Problem> {
+/// An end is missing or given twice, or the last time is before the first one.
+pub(super) fn window(query: &Query) -> Result<v1::TimeWindow, Problem> {
     let from_ms = time(query, "from", "from_ms")?;
     let to_ms = time(query, "to", "to_ms")?;
     if from_ms > to_ms {
@@ -167,7 +167,7 @@ pub(super) fn window(query: &Query) -> Result<Option<v1::TimeWindow>, Problem> {
             format!("{to_ms} ms is before the first time {from_ms} ms"),
         ));
     }
-    Ok(Some(v1::TimeWindow { from_ms, to_ms }))
+    Ok(v1::TimeWindow { from_ms, to_ms })
 }
 
 /// A time, Unix milliseconds, of one of two parameters.

@@ -7,14 +7,13 @@ use shoal_proto::v1;
 
 use super::answer::answer;
 use super::call::Call;
-use super::filter::{UNIX_MS, filter, millis, projection, time, window};
+use super::filter::{EXACT_MAX, UNIX_MS, filter, millis, projection, time, window};
 use super::param::{Kind, Param};
 use crate::http::coding::Timed;
 use crate::http::problem::Problem;
 
 /// Longest pause between two fixes of a track that a parameter can ask for: a day.
 const DAY_MS: i64 = 86_400_000;
-const EXACT_MAX: i64 = 1 << 53;
 
 pub(super) const TRACKED: &[Param] =
     &[Param::new("objects", Kind::Objects(GET_OBJECTS_MAX), "The objects").required()];
@@ -63,7 +62,7 @@ pub(super) async fn trajectory(call: &mut Call) -> Result<Response, Problem> {
         fleet: call.fleet.clone(),
         objects,
         names,
-        window: window(&call.query)?,
+        window: Some(window(&call.query)?),
         every: millis(&call.query, "every_ms"),
     };
     let reply = call.histories().trajectory(call.request(request)).await;
@@ -80,7 +79,7 @@ pub(super) async fn passed(call: &mut Call) -> Result<Response, Problem> {
         fleet: call.fleet.clone(),
         filter: filter(&call.query),
         region,
-        window: window(&call.query)?,
+        window: Some(window(&call.query)?),
         projection: projection.into(),
     };
     let reply = call.histories().passed(call.request(request)).await;
@@ -108,7 +107,7 @@ pub(super) async fn replay(call: &mut Call) -> Result<Response, Problem> {
         fleet: call.fleet.clone(),
         filter: filter(&call.query),
         region,
-        window: window(&call.query)?,
+        window: Some(window(&call.query)?),
         speed: call.query.number("speed").unwrap_or(0.0),
     };
     let is_timed = request.speed > 0.0;
@@ -126,7 +125,7 @@ pub(super) async fn density(call: &mut Call) -> Result<Response, Problem> {
         fleet: call.fleet.clone(),
         filter: filter(&call.query),
         region,
-        window: window(&call.query)?,
+        window: Some(window(&call.query)?),
         cell: call.query.number("cell").unwrap_or(0.0),
         step: millis(&call.query, "step_ms"),
     };

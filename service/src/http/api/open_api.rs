@@ -31,9 +31,6 @@ const USUAL: [(u16, &str); 5] = [
     (504, "The time limit of the call has passed"),
 ];
 
-/// The end of what a header means that an answer may lack.
-pub(super) const ABSENT: &str = "absent if the report has no rows";
-
 /// The document as text.
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     // Values with string keys are always JSON.
@@ -144,13 +141,13 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
         success["content"] = content(route.answer, &mut schemas.written);
     }
     if !route.headers.is_empty() {
-        let headers = route.headers.iter().map(|(name, about)| {
-            let header = json!({
-                "description": about,
-                "required": !about.ends_with(ABSENT),
+        let headers = route.headers.iter().map(|header| {
+            let object = json!({
+                "description": header.about,
+                "required": header.is_required,
                 "schema": { "type": "string" },
             });
-            ((*name).to_owned(), header)
+            (header.name.to_owned(), object)
         });
         success["headers"] = Value::Object(headers.collect());
     }

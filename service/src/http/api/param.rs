@@ -32,7 +32,7 @@ pub(super) enum Kind {
     Numbers(usize),
     /// `MIN,MAX`; a side that is left out is open.
     Interval,
-    /// A time: Unix milliseconds, RFC 3339, or `now`.
+    /// A time in RFC 3339, or `now`.
     Time,
     /// `true` or `false`.
     Flag,

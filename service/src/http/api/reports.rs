@@ -14,6 +14,7 @@ use shoal_table::{FixFileOptions, TimeUnit};
 
 use super::call::{Call, TOKEN, json};
 use super::document::bounded_list;
+use super::filter::EXACT_MAX;
 use super::lines::report_lines;
 use super::param::{Kind, Param, Query, encoded_token};
 use super::row::{ObjectId, of_document};
@@ -88,7 +89,7 @@ pub(super) fn csv_options(query: &Query) -> Result<FixFileOptions, Problem> {
 /// Numbers for safe retries.
 pub(super) const NUMBER: &[Param] = &[
     Param::new("producer", Kind::Text(PRODUCER_BYTES_MAX), "The sender, for safe retries"),
-    Param::new("batch_seq", Kind::Integer(1, 1 << 53), "The number of this report, from 1"),
+    Param::new("batch_seq", Kind::Integer(1, EXACT_MAX), "The number of this report, from 1"),
 ];
 
 /// Rows by outcome.

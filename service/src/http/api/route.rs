@@ -44,7 +44,7 @@ pub(in crate::http) struct Route {
     /// What success answers.
     pub(super) answer: &'static [Media],
     /// Headers of this answer.
-    pub(super) headers: &'static [(&'static str, &'static str)],
+    pub(super) headers: &'static [Header],
     /// Statuses of its errors with what they mean; any call may have others.
     pub(super) refusals: &'static [(u16, &'static str)],
     pub(super) handler: for<'a> fn(&'a mut Call) -> Answering<'a>,
@@ -59,6 +59,28 @@ impl Route {
     /// Whether the answer has no end.
     pub(super) fn is_stream(&self) -> bool {
         self.answer.iter().any(|media| media.name == EVENT_STREAM)
+    }
+}
+
+/// A header of an answer.
+#[derive(Clone, Copy)]
+pub(super) struct Header {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// Whether each answer has it.
+    pub(super) is_required: bool,
+}
+
+impl Header {
+    /// A header that each answer has.
+    pub(super) const fn new(name: &'static str, about: &'static str) -> Self {
+        Self { name, about, is_required: true }
+    }
+
+    /// The same header, which some answers lack.
+    pub(super) const fn optional(mut self) -> Self {
+        self.is_required = false;
+        self
     }
 }
 

@@ -28,7 +28,7 @@ use super::reports::{
     self, CSV, CSV_TIMES, DURABILITY, FORM_TYPE, MEASURES, NDJSON, NUMBER, Removal, RemovedJson,
     ReportJson,
 };
-use super::route::{Answering, Media, Route};
+use super::route::{Answering, Header, Media, Route};
 use super::row::{GeoReport, RowReport};
 use super::subscriptions::{RULES, Subscription};
 use super::trackers::{self, NoMessage, OSM_AND, OWN_TRACKS, OwnTracksMessage, TraccarReport};
@@ -118,7 +118,7 @@ pub(super) const ROUTES: &[Route] = &[
         body: document!(NewFleet),
         status: 201,
         answer: document!(FleetJson),
-        headers: &[("Location", "The path of the fleet")],
+        headers: &[Header::new("Location", "The path of the fleet")],
         refusals: &[WRONG, (409, "A fleet has this name"), LARGE, MEDIA],
         handler: handler!(fleets::create),
         ..PLAIN
@@ -150,7 +150,7 @@ pub(super) const ROUTES: &[Route] = &[
         about: "Gives a fleet another name",
         body: document!(Rename),
         answer: document!(FleetJson),
-        headers: &[("Location", "The new path of the fleet")],
+        headers: &[Header::new("Location", "The new path of the fleet")],
         refusals: &[WRONG, (409, "A fleet has this name"), LARGE, MEDIA],
         handler: handler!(fleets::rename),
         ..PLAIN
@@ -162,7 +162,7 @@ pub(super) const ROUTES: &[Route] = &[
         rpc: "/shoal.v1.FleetService/ClearFleet",
         about: "Removes every object of a fleet",
         answer: document!(RemovedJson),
-        headers: &[("Shoal-Token", "See the member `token`")],
+        headers: &[Header::new("Shoal-Token", "See the member `token`")],
         handler: handler!(reports::clear),
         ..PLAIN
     },
@@ -191,7 +191,11 @@ pub(super) const ROUTES: &[Route] = &[
             Media::text(CSV),
         ],
         answer: document!(ReportJson),
-        headers: &[("Shoal-Token", "See the member `token`; absent if the report has no rows")],
+        headers: &[Header::new(
+            "Shoal-Token",
+            "See the member `token`; absent if the report has no rows",
+        )
+        .optional()],
         refusals: &[
             WRONG,
             UNKNOWN,
@@ -271,7 +275,7 @@ pub(super) const ROUTES: &[Route] = &[
         about: "Removes one object",
         query: &[NUMBER, TIMEOUT],
         answer: document!(RemovedJson),
-        headers: &[("Shoal-Token", "See the member `token`")],
+        headers: &[Header::new("Shoal-Token", "See the member `token`")],
         handler: handler!(reports::remove_one),
         ..PLAIN
     },
@@ -284,7 +288,7 @@ pub(super) const ROUTES: &[Route] = &[
         query: &[NUMBER, TIMEOUT],
         body: document!(Removal),
         answer: document!(RemovedJson),
-        headers: &[("Shoal-Token", "See the member `token`")],
+        headers: &[Header::new("Shoal-Token", "See the member `token`")],
         refusals: &[WRONG, UNKNOWN, LARGE, MEDIA],
         handler: handler!(reports::remove),
         ..PLAIN
