@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use crate::radix::sort_words;
 use crate::tile::{SEGMENT_ROWS, TILE_VALUES};
 
 /// Bits of a row number within its segment.
@@ -21,8 +22,6 @@ const NARROW_MAX: u64 = 1 << 13;
 const RANGES_NARROW: usize = 4;
 /// See [`NARROW_MAX`].
 const RANGES_WIDE: usize = 2;
-/// Bits of the digit that one pass of the radix sort orders.
-const DIGIT_BITS: u32 = 11;
 
 const _: () = assert!(1 << ROW_BITS == SEGMENT_ROWS);
 // A counter has 16 bits, which must hold all rows of the longest range. The division of a segment
@@ -224,13 +223,7 @@ fn sorted(keys: &[u64], min: u64, span: u64) -> Vec<u16> {
     // Key and row are in one word, so every pass reads sequentially.
     let mut items: Vec<u64> =
         keys.iter().zip(0_u64..).map(|(key, row)| (key - min) << ROW_BITS | row).collect();
-    let mut work = Vec::new();
-    let mut shift = ROW_BITS;
-    while shift < ROW_BITS + bits {
-        radix_pass(&items, shift, &mut work);
-        std::mem::swap(&mut items, &mut work);
-        shift += DIGIT_BITS;
-    }
+    sort_words(&mut items, ROW_BITS..ROW_BITS + bits, &mut Vec::new());
     items.into_iter().map(|item| item as u16).collect()
 }
 
@@ -242,28 +235,6 @@ fn place(keys: &[u64], order: Vec<u16>, places: &mut [u16], heads: &mut [u64]) {
         places[row] = position as u16;
         heads[position / 64] |= u64::from(before != Some(keys[row])) << (position % 64);
         before = Some(keys[row]);
-    }
-}
-
-/// Replaces `out` with `items` stably sorted by the digit at bit `shift`.
-fn radix_pass(items: &[u64], shift: u32, out: &mut Vec<u64>) {
-    let digit = |item: u64| (item >> shift) as usize & ((1 << DIGIT_BITS) - 1);
-    let mut places = [0_u32; 1 << DIGIT_BITS];
-    for item in items {
-        places[digit(*item)] += 1;
-    }
-    let mut sum = 0;
-    for place in &mut places {
-        let count = *place;
-        *place = sum;
-        sum += count;
-    }
-    out.clear();
-    out.resize(items.len(), 0);
-    for item in items {
-        let place = &mut places[digit(*item)];
-        out[*place as usize] = *item;
-        *place += 1;
     }
 }
 

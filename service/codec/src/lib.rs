@@ -31,6 +31,7 @@ pub mod node_spec;
 mod packed;
 pub mod plan;
 pub mod planner;
+mod radix;
 mod section;
 pub mod space;
 pub mod table;
@@ -71,6 +72,7 @@ pub use planner::{
     Aim, ColumnPlanner, PlannedChunk, Planner, Statistics, TablePlanner, UnknownAim,
     encode_planned_table, observe_table, planned_chunks, with_trees,
 };
+pub use radix::sort_words;
 pub use space::{SpaceKind, SpaceTag};
 pub use table::{TableColumn, TableOutcome, assemble_table, encode_table};
 pub use table_decode::{Table, TableValues};

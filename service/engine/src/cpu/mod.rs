@@ -30,6 +30,7 @@ mod query_table;
 mod query_work;
 mod record;
 mod regrid;
+mod row_order;
 mod scan;
 mod shard;
 mod shard_events;

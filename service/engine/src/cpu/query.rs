@@ -8,8 +8,9 @@ use rayon::prelude::*;
 
 use super::deferred::MANY;
 use super::nearest::{self, Neighbour};
-use super::parallel::{SMALL_WORK, sort};
+use super::parallel::SMALL_WORK;
 use super::query_work::{Meter, QueryWork, copy_work};
+use super::row_order::{FoundRow, RowOrder};
 use super::shard::SLOT_BITS;
 use super::view::{RECORDS_AHEAD, View};
 use crate::cycle::CycleInput;
@@ -172,7 +173,8 @@ struct Page {
     /// For each query, the index past its last slot in `slots`, and its total if the answer has no
     /// rows.
     ends: Vec<(usize, Option<u64>)>,
-    rows: Vec<(u64, u32)>,
+    rows: Vec<FoundRow>,
+    order: RowOrder,
     /// As in [`Answered`].
     large: Vec<u32>,
     /// As in [`Answered`].
@@ -351,7 +353,7 @@ impl Page {
         if found > most {
             return self.close(head, query, 0);
         }
-        sort(&mut self.rows, |row| *row);
+        self.order.sort(&mut self.rows);
         let returned = query.returned(found);
         self.append(view, query, &mut head, returned);
     }
