@@ -9,7 +9,7 @@ use shoal_proto::v1::{AnswerHeader, BatchResponse, BatchResult};
 use super::batch::AnsweredMessage;
 use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
 use super::query_answer::header;
-use super::records::{Records, row_bytes_max};
+use super::records::{StoredRows, row_bytes_max};
 use crate::error::ServiceError;
 use crate::fleet::{Fleet, JobAnswers};
 use crate::limits::CHUNK_BYTES_TARGET;
@@ -91,12 +91,19 @@ async fn send_answer(
     loop {
         let answer = answered.get(index);
         let to = rows.min(from + chunk.free_bytes() / row_bytes);
-        let Records { objects, fixes, distance_m, names } = Records::of(fleet, &answer, from, to);
+        let piece = StoredRows::<AnswerHeader>::of(fleet, None, &answer, from..to);
         let total = if is_first { answer.total } else { 0 };
         let truncated = is_first && answer.truncated;
-        let error = None;
-        let result =
-            BatchResult { query, total, truncated, objects, fixes, distance_m, error, names };
+        let result = BatchResult {
+            query,
+            total,
+            truncated,
+            fixes: piece.records(),
+            objects: piece.objects,
+            distance_m: piece.distance_m,
+            names: piece.names,
+            error: None,
+        };
         chunk.push(result, row_bytes);
         (from, is_first) = (to, false);
         if from == rows {

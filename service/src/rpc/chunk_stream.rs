@@ -19,6 +19,7 @@ use tokio_stream::Stream;
 use tonic::{Response, Status};
 
 use super::handover::Handover;
+use super::records::{RowMessage, StoredRows};
 use crate::access::Call;
 use crate::answer_budget::AnswerBudget;
 use crate::error::ServiceError;
@@ -28,27 +29,38 @@ use crate::limits::{ANSWER_STALL_MS_MAX, ANSWER_STALL_MS_MIN, CHUNK_BYTES_TARGET
 const WHOLE: u64 = 0;
 
 /// A chunk on its way, until the client takes it or its time is over.
-type Held<T> = Arc<Mutex<Option<T>>>;
+type Held<T, H> = Arc<Mutex<Option<Chunk<T, H>>>>;
 
-/// See the module documentation.
+/// A part of an answer.
 #[derive(Debug)]
-pub struct ChunkStream<T> {
-    receiver: mpsc::Receiver<Result<Held<T>, Status>>,
+pub(super) enum Chunk<T, H = T> {
+    Message(T),
+    /// What a caller in this process takes instead.
+    Handed(H),
+}
+
+/// The answer to a call whose messages have rows.
+pub type RowStream<T> = ChunkStream<T, StoredRows<<T as RowMessage>::Header>>;
+
+/// See the module documentation. A caller in this process takes chunks of type `H`.
+#[derive(Debug)]
+pub struct ChunkStream<T, H = T> {
+    receiver: mpsc::Receiver<Result<Held<T, H>, Status>>,
     /// [`WHOLE`], or the time in milliseconds after which the rest was dropped because the client
     /// took nothing.
     end: Arc<AtomicU64>,
     is_done: bool,
     /// Where chunks go whose receiver is in this process.
-    handover: Option<Handover<T>>,
+    handover: Option<Handover<H>>,
     task: JoinHandle<()>,
 }
 
 /// The sending end, for the task that computes the chunks.
 #[derive(Debug)]
-pub(super) struct ChunkSender<T> {
-    sender: mpsc::Sender<Result<Held<T>, Status>>,
+pub(super) struct ChunkSender<T, H = T> {
+    sender: mpsc::Sender<Result<Held<T, H>, Status>>,
     /// The last chunk that was sent.
-    last: Mutex<Option<Held<T>>>,
+    last: Mutex<Option<Held<T, H>>>,
     /// The budget that provides the memory of the answer, if any.
     budget: Option<Arc<AnswerBudget>>,
     end: Arc<AtomicU64>,
@@ -59,6 +71,19 @@ pub(super) fn chunk_bytes(call: &Call) -> usize {
     if call.is_in_process() { CHUNK_BYTES_TARGET / TEXT_SHARE } else { CHUNK_BYTES_TARGET }
 }
 
+impl<T: RowMessage> Chunk<T, StoredRows<T::Header>> {
+    /// Rows as the caller takes them.
+    pub(super) fn of_rows(call: &Call, rows: StoredRows<T::Header>) -> Self {
+        if call.is_in_process() { Self::Handed(rows) } else { Self::Message(T::new(rows)) }
+    }
+}
+
+impl<T> From<T> for Chunk<T> {
+    fn from(message: T) -> Self {
+        Self::Message(message)
+    }
+}
+
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -67,11 +92,11 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub(super) struct NotTaken;
 
-impl<T> ChunkSender<T> {
+impl<T, H> ChunkSender<T, H> {
     /// Sends a chunk; waits until there is room for it. Fails if the client disconnected or did not
     /// take a chunk in time.
-    pub(super) async fn send(&self, chunk: T) -> Result<(), NotTaken> {
-        let chunk = Arc::new(Mutex::new(Some(chunk)));
+    pub(super) async fn send(&self, chunk: impl Into<Chunk<T, H>>) -> Result<(), NotTaken> {
+        let chunk = Arc::new(Mutex::new(Some(chunk.into())));
         tokio::select! {
             biased;
             sent = self.sender.send(Ok(chunk.clone())) => {
@@ -103,9 +128,9 @@ impl<T> ChunkSender<T> {
     }
 }
 
-impl<T: Send + 'static> ChunkStream<T> {
+impl<T: Send + 'static, H: Send + 'static> ChunkStream<T, H> {
     /// Runs `task` with the sending end; its result is the status of the stream.
-    pub(super) fn spawn<F>(task: impl FnOnce(ChunkSender<T>) -> F) -> Self
+    pub(super) fn spawn<F>(task: impl FnOnce(ChunkSender<T, H>) -> F) -> Self
     where
         F: Future<Output = Result<Result<(), Status>, NotTaken>> + Send + 'static,
     {
@@ -115,7 +140,7 @@ impl<T: Send + 'static> ChunkStream<T> {
     /// Like [`ChunkStream::spawn`], but for an answer that may hold memory of `budget`.
     pub(super) fn spawn_with<F>(
         budget: Option<Arc<AnswerBudget>>,
-        task: impl FnOnce(ChunkSender<T>) -> F,
+        task: impl FnOnce(ChunkSender<T, H>) -> F,
     ) -> Self
     where
         F: Future<Output = Result<Result<(), Status>, NotTaken>> + Send + 'static,
@@ -148,7 +173,7 @@ impl<T: Send + 'static> ChunkStream<T> {
     }
 }
 
-impl<T: Default> Stream for ChunkStream<T> {
+impl<T: Default, H> Stream for ChunkStream<T, H> {
     type Item = Result<T, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -168,21 +193,24 @@ impl<T: Default> Stream for ChunkStream<T> {
             (None, limit_ms) if limit_ms != WHOLE => {
                 Poll::Ready(Some(Err(ServiceError::NotRead(limit_ms).into())))
             }
-            _ => Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| self.handed_over(chunk)))),
+            _ => Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| self.message(chunk)))),
         }
     }
 }
 
-impl<T: Default> ChunkStream<T> {
+impl<T: Default, H> ChunkStream<T, H> {
     /// The message that the stream returns for a chunk.
-    fn handed_over(&self, chunk: T) -> T {
-        let Some(handover) = &self.handover else { return chunk };
-        handover.put(chunk);
+    fn message(&self, chunk: Chunk<T, H>) -> T {
+        match (chunk, &self.handover) {
+            (Chunk::Message(message), _) => return message,
+            (Chunk::Handed(chunk), Some(handover)) => handover.put(chunk),
+            (Chunk::Handed(_), None) => {}
+        }
         T::default()
     }
 }
 
-impl<T> Drop for ChunkStream<T> {
+impl<T, H> Drop for ChunkStream<T, H> {
     fn drop(&mut self) {
         self.task.abort();
     }

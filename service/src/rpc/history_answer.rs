@@ -24,10 +24,10 @@ use tokio::task::JoinSet;
 use tonic::{Response, Status};
 
 use super::checked_fleet::CheckedFleet;
-use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken, chunk_bytes};
+use super::chunk_stream::{Chunk, ChunkSender, ChunkStream, NotTaken, RowStream, chunk_bytes};
 use super::deadline::Deadline;
 use super::fleet_message::gap_message;
-use super::object_names::names_of;
+use super::records::{RowMessage, StoredRows};
 use super::service_context::ServiceContext;
 use crate::access::{Call, MeteredQuota};
 use crate::answer_budget::AnswerReservation;
@@ -41,7 +41,7 @@ use crate::limits::{
 };
 use crate::names::NameTable;
 use crate::persistence::PastVersion;
-use crate::record::{RECORD_BYTES_MAX, record};
+use crate::record::RECORD_BYTES_MAX;
 use crate::shares::{FairWorkers, Requester};
 
 /// Most rows in a message without names.
@@ -105,45 +105,18 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// The response message of a call.
-pub(super) trait PastChunk: Send + 'static {
-    /// Creates a chunk of objects, with or without fixes and names; the first chunk has the header.
-    fn new(
-        header: Option<v1::HistoryHeader>,
-        objects: Vec<u64>,
-        fixes: Vec<v1::FixRecord>,
-        names: Vec<String>,
-    ) -> Self;
-}
+/// Rows of an answer.
+pub(super) type PastRows = StoredRows<v1::HistoryHeader>;
 
-macro_rules! chunks {
-    ($($message:ident $({ $other:ident })?),+) => {$(
-        impl PastChunk for v1::$message {
-            fn new(
-                header: Option<v1::HistoryHeader>,
-                objects: Vec<u64>,
-                fixes: Vec<v1::FixRecord>,
-                names: Vec<String>,
-            ) -> Self {
-                Self { header, objects, fixes, names, $($other: Default::default())? }
-            }
-        }
-    )+};
-}
-
-chunks!(TrajectoryResponse, PassedResponse, AsOfResponse, ReplayResponse { time_ms });
-
-/// Creates a message with the fixes in `range`.
-pub(super) fn fixes<T: PastChunk>(
+/// Some of the fixes that a query found.
+pub(super) fn fixes(
     fleet: &Fleet,
     header: Option<v1::HistoryHeader>,
     rows: &FixColumns,
     range: Range<usize>,
-) -> T {
+) -> PastRows {
     let objects = rows.object[range.clone()].to_vec();
-    let fixes = range.map(|row| record(fleet.space(), &rows.row(row))).collect();
-    let names = names_of(fleet, &objects);
-    T::new(header, objects, fixes, names)
+    PastRows::new(fleet, header, objects, range.map(|row| rows.row(row)).collect())
 }
 
 /// Most rows of a fleet's history in a message.
@@ -262,18 +235,40 @@ impl PastQuery {
         Ok(Arc::new([share, room]))
     }
 
-    /// Runs the parts of the query and streams its answer. `message` makes a message from rows; the
-    /// first message has the header.
+    /// Runs the parts of the query and streams its answer. `of_rows` takes some of the rows that
+    /// the query found; the first ones have the header.
     ///
     /// # Errors
-    /// [`ServiceError::Busy`], [`ServiceError::ShuttingDown`].
-    pub(super) fn answer<R: Rows, T: Send + 'static>(
+    /// As [`stream`].
+    pub(super) fn answer_rows<R: Rows, T: RowMessage<Header = v1::HistoryHeader>>(
         self,
         context: &ServiceContext,
         steps: Vec<Step<R>>,
-        message: impl Fn(&Fleet, Option<v1::HistoryHeader>, &R, Range<usize>) -> T + Send + 'static,
+        of_rows: impl Fn(&Fleet, Option<v1::HistoryHeader>, &R, Range<usize>) -> PastRows
+        + Send
+        + 'static,
         deadline: Deadline,
-    ) -> Result<Response<ChunkStream<T>>, ServiceError> {
+    ) -> Result<Response<RowStream<T>>, ServiceError> {
+        let call = self.checked.call.clone();
+        let chunk = move |fleet: &Fleet, header, rows: &R, range| {
+            Chunk::of_rows(&call, of_rows(fleet, header, rows, range))
+        };
+        self.answer(context, steps, chunk, deadline)
+    }
+
+    /// As [`Self::answer_rows`], for any chunks.
+    ///
+    /// # Errors
+    /// As [`stream`].
+    pub(super) fn answer<R: Rows, T: Send + 'static, H: Send + 'static>(
+        self,
+        context: &ServiceContext,
+        steps: Vec<Step<R>>,
+        chunk: impl Fn(&Fleet, Option<v1::HistoryHeader>, &R, Range<usize>) -> Chunk<T, H>
+        + Send
+        + 'static,
+        deadline: Deadline,
+    ) -> Result<Response<ChunkStream<T, H>>, ServiceError> {
         stream(context, self.checked.clone(), deadline, move |context, sender| async move {
             let (fleet, mut header) = (self.fleet(), Some(self.header()));
             let chunk_rows = chunk_rows(&self.checked);
@@ -290,11 +285,11 @@ impl PastQuery {
                 };
                 for from in (0..rows.len()).step_by(chunk_rows) {
                     let to = rows.len().min(from + chunk_rows);
-                    sender.send(message(fleet, header.take(), &rows, from..to)).await?;
+                    sender.send(chunk(fleet, header.take(), &rows, from..to)).await?;
                 }
             }
             if header.is_some() {
-                sender.send(message(fleet, header, &R::default(), 0..0)).await?;
+                sender.send(chunk(fleet, header, &R::default(), 0..0)).await?;
             }
             Ok(Ok(()))
         })
@@ -320,12 +315,12 @@ impl PastQuery {
 ///
 /// # Errors
 /// [`ServiceError::Busy`], [`ServiceError::Quota`], [`ServiceError::ShuttingDown`].
-pub(super) fn stream<T: Send + 'static, F>(
+pub(super) fn stream<T: Send + 'static, H: Send + 'static, F>(
     context: &ServiceContext,
     checked: CheckedFleet,
     deadline: Deadline,
-    task: impl FnOnce(ServiceContext, ChunkSender<T>) -> F + Send + 'static,
-) -> Result<Response<ChunkStream<T>>, ServiceError>
+    task: impl FnOnce(ServiceContext, ChunkSender<T, H>) -> F + Send + 'static,
+) -> Result<Response<ChunkStream<T, H>>, ServiceError>
 where
     F: Future<Output = Result<Result<(), Status>, NotTaken>> + Send + 'static,
 {

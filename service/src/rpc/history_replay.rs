@@ -12,13 +12,15 @@ use tokio::time::{Instant, sleep_until};
 use tonic::{Response, Status};
 
 use super::checked_fleet::CheckedFleet;
-use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken};
+use super::chunk_stream::{Chunk, ChunkSender, NotTaken, RowStream};
 use super::deadline::Deadline;
-use super::history_answer::{PastQuery, Turns, chunk_rows, fixes, query_step, stream};
+use super::history_answer::{PastQuery, PastRows, Turns, chunk_rows, fixes, query_step, stream};
 use super::past_filter::PastFilter;
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 use crate::limits::{REPLAY_INTERVAL_MS, REPLAY_QUIET_MS, REPLAY_ROWS_MAX, REPLAY_SPEED_MAX};
+
+type Sender = ChunkSender<v1::ReplayResponse, PastRows>;
 
 /// See the file's head.
 pub(super) struct PacedReplay {
@@ -67,7 +69,7 @@ impl PacedReplay {
         self,
         context: &ServiceContext,
         deadline: Deadline,
-    ) -> Result<Response<ChunkStream<v1::ReplayResponse>>, ServiceError> {
+    ) -> Result<Response<RowStream<v1::ReplayResponse>>, ServiceError> {
         stream(context, self.checked.clone(), deadline, |context, sender| async move {
             self.send(&context, &sender).await
         })
@@ -76,7 +78,7 @@ impl PacedReplay {
     async fn send(
         mut self,
         context: &ServiceContext,
-        sender: &ChunkSender<v1::ReplayResponse>,
+        sender: &Sender,
     ) -> Result<Result<(), Status>, NotTaken> {
         let ahead_ms = context.limits.history_replay_ms;
         let slice_ms = ((ahead_ms as f64 * self.speed) as i64).max(1);
@@ -96,8 +98,7 @@ impl PacedReplay {
             let times = query.version().times_ms().filter(|(_, last)| *last >= next_ms);
             let Some((first_ms, last_ms)) = times.filter(|(first, _)| *first <= to_ms) else {
                 let header = header.filter(|_| pace.is_none());
-                let end = v1::ReplayResponse { header, time_ms: to_ms, ..Default::default() };
-                sender.send(end).await?;
+                sender.send(progress(&self.checked, header, to_ms)).await?;
                 return Ok(Ok(()));
             };
             let pace = pace.get_or_insert_with(|| {
@@ -128,9 +129,8 @@ impl PacedReplay {
                 self.send_rows(pace, &mut header, &rows, sender).await?;
             }
             drop((turns, query));
-            wait(pace, &mut header, end_ms, sender).await?;
-            let end = v1::ReplayResponse { header, time_ms: end_ms, ..Default::default() };
-            sender.send(end).await?;
+            self.wait(pace, &mut header, end_ms, sender).await?;
+            sender.send(progress(&self.checked, header, end_ms)).await?;
             if end_ms == to_ms {
                 return Ok(Ok(()));
             }
@@ -144,44 +144,67 @@ impl PacedReplay {
         pace: &Pace,
         header: &mut Option<v1::HistoryHeader>,
         rows: &FixColumns,
-        sender: &ChunkSender<v1::ReplayResponse>,
+        sender: &Sender,
     ) -> Result<(), NotTaken> {
         let (mut from, chunk_rows) = (0, chunk_rows(&self.checked));
         while from < rows.len() {
             let first_ms = rows.time_ms[from];
-            wait(pace, header, first_ms.saturating_sub(1), sender).await?;
+            self.wait(pace, header, first_ms.saturating_sub(1), sender).await?;
             // Wait a little longer, so that rows that follow closely are sent in the same message.
             sleep_until(pace.due(first_ms) + Duration::from_millis(REPLAY_INTERVAL_MS)).await;
             let now_ms = pace.now_ms();
             let due = rows.time_ms[from..].partition_point(|time_ms| *time_ms <= now_ms);
             let range = from..from + due.clamp(1, chunk_rows);
             from = range.end;
-            let mut message: v1::ReplayResponse =
-                fixes(&self.checked.fleet, header.take(), rows, range);
+            let due = fixes(&self.checked.fleet, header.take(), rows, range);
             // More rows of the same time may follow: report progress only up to the millisecond
             // before.
-            message.time_ms = rows.time_ms[from - 1].saturating_sub(1);
-            sender.send(message).await?;
+            let time_ms = rows.time_ms[from - 1].saturating_sub(1);
+            sender.send(chunk(&self.checked, due, time_ms)).await?;
         }
+        Ok(())
+    }
+
+    /// Waits until a time is due, and meanwhile sends the progress of the replay.
+    async fn wait(
+        &self,
+        pace: &Pace,
+        header: &mut Option<v1::HistoryHeader>,
+        time_ms: i64,
+        sender: &Sender,
+    ) -> Result<(), NotTaken> {
+        let due = pace.due(time_ms);
+        let quiet = Duration::from_millis(REPLAY_QUIET_MS);
+        while Instant::now() + quiet < due {
+            tokio::time::sleep(quiet).await;
+            let time_ms = pace.now_ms().min(time_ms);
+            sender.send(progress(&self.checked, header.take(), time_ms)).await?;
+        }
+        sleep_until(due).await;
         Ok(())
     }
 }
 
-/// Waits until a time is due, and meanwhile sends messages with the progress of the replay.
-async fn wait(
-    pace: &Pace,
-    header: &mut Option<v1::HistoryHeader>,
+/// Rows, and the time up to which all rows were sent.
+fn chunk(
+    checked: &CheckedFleet,
+    due: PastRows,
     time_ms: i64,
-    sender: &ChunkSender<v1::ReplayResponse>,
-) -> Result<(), NotTaken> {
-    let due = pace.due(time_ms);
-    let quiet = Duration::from_millis(REPLAY_QUIET_MS);
-    while Instant::now() + quiet < due {
-        tokio::time::sleep(quiet).await;
-        let time_ms = pace.now_ms().min(time_ms);
-        let header = header.take();
-        sender.send(v1::ReplayResponse { header, time_ms, ..Default::default() }).await?;
+) -> Chunk<v1::ReplayResponse, PastRows> {
+    let mut chunk = Chunk::of_rows(&checked.call, due);
+    if let Chunk::Message(message) = &mut chunk {
+        let message: &mut v1::ReplayResponse = message;
+        message.time_ms = time_ms;
     }
-    sleep_until(due).await;
-    Ok(())
+    chunk
+}
+
+/// The time up to which all rows were sent.
+fn progress(
+    checked: &CheckedFleet,
+    header: Option<v1::HistoryHeader>,
+    time_ms: i64,
+) -> Chunk<v1::ReplayResponse, PastRows> {
+    let none = PastRows::new(&checked.fleet, header, Vec::new(), Vec::new());
+    chunk(checked, none, time_ms)
 }

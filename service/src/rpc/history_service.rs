@@ -12,11 +12,11 @@ use shoal_proto::v1;
 use shoal_proto::v1::history_service_server::HistoryService;
 use tonic::{Request, Response, Status};
 
-use super::chunk_stream::ChunkStream;
+use super::chunk_stream::{Chunk, ChunkStream, RowStream};
 use super::deadline::Deadline;
-use super::history_answer::{PastChunk, PastQuery, fixes, query_step};
+use super::history_answer::{PastQuery, PastRows, fixes, query_step};
 use super::history_replay::{PacedReplay, speed_of};
-use super::object_names::{add_named, names_of};
+use super::object_names::add_named;
 use super::past_filter::PastFilter;
 use super::position_service::remove_from;
 use super::service_context::ServiceContext;
@@ -29,10 +29,10 @@ use crate::limits::{HISTORY_REPLAY_ROWS_MAX, HISTORY_ROWS_MAX};
 
 #[tonic::async_trait]
 impl HistoryService for ServiceContext {
-    type TrajectoryStream = ChunkStream<v1::TrajectoryResponse>;
-    type PassedStream = ChunkStream<v1::PassedResponse>;
-    type AsOfStream = ChunkStream<v1::AsOfResponse>;
-    type ReplayStream = ChunkStream<v1::ReplayResponse>;
+    type TrajectoryStream = RowStream<v1::TrajectoryResponse>;
+    type PassedStream = RowStream<v1::PassedResponse>;
+    type AsOfStream = RowStream<v1::AsOfResponse>;
+    type ReplayStream = RowStream<v1::ReplayResponse>;
     type DensityStream = ChunkStream<v1::DensityResponse>;
 
     async fn trajectory(
@@ -53,7 +53,7 @@ impl HistoryService for ServiceContext {
         let version = query.version().clone();
         let mut track = Trajectory::new(version, &objects, window_ms, every_ms, budget);
         let steps = vec![query_step(move |rows: &mut _| track.next(rows))];
-        Ok(query.answer(self, steps, fixes, deadline)?)
+        Ok(query.answer_rows(self, steps, fixes, deadline)?)
     }
 
     async fn passed(
@@ -77,18 +77,16 @@ impl HistoryService for ServiceContext {
             Ok(v1::Projection::Fixes) => {
                 let parts = scan.split(parts).into_iter();
                 let steps = parts.map(|mut part| query_step(move |rows: &mut _| part.next(rows)));
-                query.answer(self, steps.collect(), fixes, deadline)
+                query.answer_rows(self, steps.collect(), fixes, deadline)
             }
             Ok(v1::Projection::Unspecified | v1::Projection::Ids) => {
                 let parts = Objects::split(scan, parts).into_iter();
                 let steps =
                     parts.map(|mut part| query_step(move |objects: &mut _| part.next(objects)));
-                let message = |fleet: &Fleet, header, found: &Vec<u64>, range: Range<usize>| {
-                    let objects = found[range].to_vec();
-                    let names = names_of(fleet, &objects);
-                    PastChunk::new(header, objects, Vec::new(), names)
+                let ids = |fleet: &Fleet, header, found: &Vec<u64>, range: Range<usize>| {
+                    PastRows::new(fleet, header, found[range].to_vec(), Vec::new())
                 };
-                query.answer(self, steps.collect(), message, deadline)
+                query.answer_rows(self, steps.collect(), ids, deadline)
             }
             Ok(v1::Projection::Count) | Err(_) => {
                 let problem = "must be PROJECTION_IDS or PROJECTION_FIXES";
@@ -119,7 +117,7 @@ impl HistoryService for ServiceContext {
         let (version, moment) = (query.version().clone(), AsOfQuery { time_ms, ttl_ms, objects });
         let mut states = AsOf::new(version, moment, filter, budget).on_threads(threads);
         let steps = vec![query_step(move |rows: &mut _| states.next(rows))];
-        Ok(query.answer(self, steps, fixes, deadline)?)
+        Ok(query.answer_rows(self, steps, fixes, deadline)?)
     }
 
     async fn replay(
@@ -142,7 +140,7 @@ impl HistoryService for ServiceContext {
         let budget = query.budget(Replay::<PastFilter>::ROW_BYTES, rows_max);
         let mut replay = Replay::new(version, window_ms, filter, budget);
         let steps = vec![query_step(move |rows: &mut _| replay.next(rows))];
-        Ok(query.answer(self, steps, fixes, deadline)?)
+        Ok(query.answer_rows(self, steps, fixes, deadline)?)
     }
 
     async fn density(
@@ -170,10 +168,11 @@ impl HistoryService for ServiceContext {
         let parts = query.parts(self, scan.blocks());
         let parts = Density::split(scan, grid, parts).map_err(ServiceError::from)?.into_iter();
         let steps = parts.map(|mut part| query_step(move |cells: &mut _| part.next(cells)));
-        let message = move |_: &Fleet, header, cells: &Vec<DensityCell>, range| {
-            squares(side, header, &cells[range])
+        let chunk = move |_: &Fleet, header, cells: &Vec<DensityCell>, range| {
+            let squares = squares(side, header, &cells[range]);
+            if call.is_in_process() { Chunk::Handed(squares) } else { Chunk::Message(squares) }
         };
-        Ok(query.answer(self, steps.collect(), message, deadline)?)
+        Ok(query.answer(self, steps.collect(), chunk, deadline)?)
     }
 
     async fn erase(

@@ -4,53 +4,26 @@
 //! answer counts against the answer budget until the last chunk is taken.
 
 use shoal_engine::{Answer, Query};
-use shoal_proto::v1::{AnswerHeader, GetResponse, NearestResponse, RangeResponse};
+use shoal_proto::v1::AnswerHeader;
 use tonic::{Response, Status};
 
 use super::budgeted_answer::{BudgetedAnswer, Questions, ask};
-use super::chunk_stream::{ChunkSender, ChunkStream, NotTaken, chunk_bytes};
+use super::chunk_stream::{Chunk, ChunkSender, ChunkStream, NotTaken, RowStream, chunk_bytes};
 use super::deadline::Deadline;
 use super::fleet_message::staleness_message;
 use super::query_context::QueryContext;
-use super::records::{Records, row_bytes_max};
+use super::records::{RowMessage, StoredRows, row_bytes_max};
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 use crate::fleet::JobAnswers;
 
-/// The response message of a query call.
-pub(super) trait AnswerChunk: Send + Sized + 'static {
-    /// Creates a chunk with these rows; the first chunk has the header.
-    fn new(header: Option<AnswerHeader>, rows: Records) -> Self;
-}
-
-impl AnswerChunk for GetResponse {
-    fn new(header: Option<AnswerHeader>, rows: Records) -> Self {
-        let Records { objects, fixes, names, .. } = rows;
-        Self { header, objects, fixes, names }
-    }
-}
-
-impl AnswerChunk for RangeResponse {
-    fn new(header: Option<AnswerHeader>, rows: Records) -> Self {
-        let Records { objects, fixes, names, .. } = rows;
-        Self { header, objects, fixes, names }
-    }
-}
-
-impl AnswerChunk for NearestResponse {
-    fn new(header: Option<AnswerHeader>, rows: Records) -> Self {
-        let Records { objects, fixes, distance_m, names } = rows;
-        Self { header, objects, fixes, distance_m, names }
-    }
-}
-
 /// Runs one query and streams its answer. An error of the query becomes the status of the call.
-pub(super) async fn answer_one<T: AnswerChunk>(
+pub(super) async fn answer_one<T: RowMessage<Header = AnswerHeader>>(
     context: &ServiceContext,
     query_context: QueryContext,
     query: Query,
     deadline: Deadline,
-) -> Result<Response<ChunkStream<T>>, ServiceError> {
+) -> Result<Response<RowStream<T>>, ServiceError> {
     let questions = Questions::valid(vec![query]);
     let answer = ask(context, &query_context, questions, deadline, false).await?;
     let (budget, call) = (Some(context.answers.clone()), query_context.call.clone());
@@ -63,10 +36,10 @@ pub(super) async fn answer_one<T: AnswerChunk>(
     Ok(stream.answer(&call))
 }
 
-async fn send<T: AnswerChunk>(
+async fn send<T: RowMessage<Header = AnswerHeader>>(
     query_context: &QueryContext,
     answer: BudgetedAnswer,
-    sender: &ChunkSender<T>,
+    sender: &ChunkSender<T, StoredRows<AnswerHeader>>,
 ) -> Result<(), NotTaken> {
     let (fleet, answered) = (&query_context.fleet, &answer.answered);
     let mut header = Some(header(query_context, answered, Some(answered.get(0))));
@@ -75,8 +48,8 @@ async fn send<T: AnswerChunk>(
     let mut from = 0;
     loop {
         let to = rows.min(from + rows_at_once);
-        let records = Records::of(fleet, &answered.get(0), from, to);
-        sender.send(T::new(header.take(), records)).await?;
+        let rows_of = StoredRows::of(fleet, header.take(), &answered.get(0), from..to);
+        sender.send(Chunk::of_rows(&query_context.call, rows_of)).await?;
         from = to;
         if from == rows {
             return Ok(());

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::batch;
 use super::batch_answer::BatchStream;
 use super::budgeted_answer::{Questions, ask};
-use super::chunk_stream::ChunkStream;
+use super::chunk_stream::RowStream;
 use super::deadline::Deadline;
 use super::object_names;
 use super::position_service::at_most;
@@ -27,9 +27,9 @@ use crate::limits::BATCH_QUERIES_MAX;
 
 #[tonic::async_trait]
 impl QueryService for ServiceContext {
-    type GetStream = ChunkStream<GetResponse>;
-    type RangeStream = ChunkStream<RangeResponse>;
-    type NearestStream = ChunkStream<NearestResponse>;
+    type GetStream = RowStream<GetResponse>;
+    type RangeStream = RowStream<RangeResponse>;
+    type NearestStream = RowStream<NearestResponse>;
     type BatchStream = BatchStream;
 
     async fn get(&self, request: Request<GetRequest>) -> Result<Response<Self::GetStream>, Status> {

@@ -24,7 +24,7 @@ use super::route::{Header, Media};
 use crate::access::{Account, MeteredQuota};
 use crate::http::problem::Problem;
 use crate::json::{FeatureJson, HeaderJson, PastHeaderJson, RowRef, RowText};
-use crate::rpc::Handover;
+use crate::rpc::{Handover, RowMessage, StoredRows};
 
 const GEOJSON: &str = "application/geo+json";
 const NDJSON: &str = "application/x-ndjson";
@@ -81,8 +81,18 @@ pub(super) enum Form {
     Lines,
 }
 
-/// One message of an answer.
-pub(super) trait Part: Default + Send + Unpin + 'static {
+/// A message of an answer.
+pub(super) trait Message: Default + Send + 'static {
+    /// What a caller in this process takes instead.
+    type Part: Part;
+}
+
+impl<T: RowMessage<Header: Head>> Message for T {
+    type Part = StoredRows<T::Header>;
+}
+
+/// A part of an answer.
+pub(super) trait Part: Send + Unpin + 'static {
     type Header: Head;
 
     fn take_header(&mut self) -> Option<Self::Header>;
@@ -94,12 +104,6 @@ pub(super) trait Part: Default + Send + Unpin + 'static {
     fn write(&self, row: usize, header: &Self::Header, out: &mut Writer) -> serde_json::Result<()>;
 }
 
-/// A message whose rows are objects.
-pub(super) trait Objects: Part {
-    /// A row, if the message has so many.
-    fn object(&self, row: usize) -> Option<RowRef<'_>>;
-}
-
 /// Where and when an answer holds.
 pub(super) trait Head: Send + Unpin + 'static {
     /// As JSON.
@@ -107,6 +111,9 @@ pub(super) trait Head: Send + Unpin + 'static {
 
     /// As headers of the response.
     fn headers(&self) -> Vec<(&'static str, String)>;
+
+    /// The clock of the fleet, Unix milliseconds.
+    fn clock_ms(&self) -> i64;
 }
 
 impl Head for v1::AnswerHeader {
@@ -124,6 +131,10 @@ impl Head for v1::AnswerHeader {
         }
         headers
     }
+
+    fn clock_ms(&self) -> i64 {
+        self.clock_ms
+    }
 }
 
 impl Head for v1::HistoryHeader {
@@ -133,6 +144,10 @@ impl Head for v1::HistoryHeader {
 
     fn headers(&self) -> Vec<(&'static str, String)> {
         common(&self.fleet, self.term, self.epoch, self.clock_ms)
+    }
+
+    fn clock_ms(&self) -> i64 {
+        self.clock_ms
     }
 }
 
@@ -145,53 +160,23 @@ fn common(fleet: &str, term: u64, epoch: u64, clock_ms: i64) -> Vec<(&'static st
     ]
 }
 
-macro_rules! parts {
-    ($($part:ident: $header:ident $(, $distance_m:ident)?;)*) => {$(
-        impl Part for v1::$part {
-            type Header = v1::$header;
+impl<H: Head> Part for StoredRows<H> {
+    type Header = H;
 
-            fn take_header(&mut self) -> Option<v1::$header> {
-                self.header.take()
-            }
+    fn take_header(&mut self) -> Option<H> {
+        self.header.take()
+    }
 
-            fn rows(&self) -> usize {
-                self.objects.len()
-            }
+    fn rows(&self) -> usize {
+        self.len()
+    }
 
-            fn write(
-                &self,
-                row: usize,
-                header: &v1::$header,
-                out: &mut Writer,
-            ) -> serde_json::Result<()> {
-                if let Some(row) = self.object(row) {
-                    out.object(row, header.clock_ms);
-                }
-                Ok(())
-            }
+    fn write(&self, row: usize, header: &H, out: &mut Writer) -> serde_json::Result<()> {
+        if let Some(row) = self.row(row) {
+            out.object(row, header.clock_ms());
         }
-
-        impl Objects for v1::$part {
-            fn object(&self, row: usize) -> Option<RowRef<'_>> {
-                Some(RowRef {
-                    object: *self.objects.get(row)?,
-                    name: self.names.get(row).map(String::as_str).filter(|it| !it.is_empty()),
-                    fix: self.fixes.get(row),
-                    distance_m: None $(.or_else(|| self.$distance_m.get(row).copied()))?,
-                })
-            }
-        }
-    )*};
-}
-
-parts! {
-    GetResponse: AnswerHeader;
-    RangeResponse: AnswerHeader;
-    NearestResponse: AnswerHeader, distance_m;
-    TrajectoryResponse: HistoryHeader;
-    PassedResponse: HistoryHeader;
-    AsOfResponse: HistoryHeader;
-    ReplayResponse: HistoryHeader;
+        Ok(())
+    }
 }
 
 /// Writes rows, the first one in another way than those after it.
@@ -252,17 +237,17 @@ impl Writer {
     }
 }
 
-/// The messages of an answer.
-struct Messages<P> {
-    stream: Streaming<P>,
-    /// Where the messages are, if the stream has empty ones.
-    handover: Option<Handover<P>>,
+/// The parts of an answer.
+struct Parts<T: Message> {
+    /// Has an empty message for each part.
+    stream: Streaming<T>,
+    handover: Handover<T::Part>,
     /// The account that pays for their text, if the caller has one.
     account: Option<Arc<Account>>,
 }
 
-impl<P> Messages<P> {
-    /// Charges the text of a message. The next message waits until the quota allows it.
+impl<T: Message> Parts<T> {
+    /// Charges the text of a part. The next part waits until the quota allows it.
     fn charge(&self, text: &[u8]) {
         if let Some(account) = &self.account {
             account.charge(MeteredQuota::AnswerBytes, text.len() as u64);
@@ -270,65 +255,64 @@ impl<P> Messages<P> {
     }
 }
 
-impl<P: Unpin> Stream for Messages<P> {
-    type Item = Result<P, Status>;
+impl<T: Message> Stream for Parts<T> {
+    type Item = Result<T::Part, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let message = ready!(Pin::new(&mut self.stream).poll_next(context));
-        let handed_over =
-            |message| self.handover.as_ref().and_then(Handover::take).unwrap_or(message);
-        Poll::Ready(message.map(|message| message.map(handed_over)))
+        Poll::Ready(message.map(|message| {
+            let part = message.map(|_| self.handover.take())?;
+            part.ok_or_else(|| Status::internal("a message has no part"))
+        }))
     }
 }
 
-/// An answer whose first message has arrived.
-pub(super) struct Begun<P: Part> {
-    pub(super) header: P::Header,
-    pub(super) first: P,
-    messages: Messages<P>,
+/// An answer whose first part has arrived.
+pub(super) struct Begun<T: Message> {
+    pub(super) header: <T::Part as Part>::Header,
+    pub(super) first: T::Part,
+    parts: Parts<T>,
 }
 
-/// Waits for the first message of an answer.
+/// Waits for the first part of an answer.
 ///
 /// # Errors
 /// That of the service.
-pub(super) async fn begin<P: Part>(
+pub(super) async fn begin<T: Message>(
     call: &Call,
-    reply: Result<Reply<Streaming<P>>, Status>,
-) -> Result<Begun<P>, Problem> {
+    reply: Result<Reply<Streaming<T>>, Status>,
+) -> Result<Begun<T>, Problem> {
     let (_, stream, mut extensions) = reply.map_err(|status| call.problem(status))?.into_parts();
-    let (handover, account) = (extensions.remove(), extensions.remove());
-    let mut messages = Messages { stream, handover, account };
-    let first = messages.next().await.transpose().map_err(|status| call.problem(status))?;
-    let first = first.and_then(|mut part: P| Some((part.take_header()?, part)));
-    let (header, first) = first.ok_or_else(|| {
-        let detail = "an answer has no header";
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", detail)
-    })?;
-    Ok(Begun { header, first, messages })
+    let internal = |detail| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", detail);
+    let handover = extensions.remove().ok_or_else(|| internal("an answer is not handed over"))?;
+    let mut parts = Parts { stream, handover, account: extensions.remove() };
+    let first = parts.next().await.transpose().map_err(|status| call.problem(status))?;
+    let first = first.and_then(|mut part: T::Part| Some((part.take_header()?, part)));
+    let (header, first) = first.ok_or_else(|| internal("an answer has no header"))?;
+    Ok(Begun { header, first, parts })
 }
 
-impl<P: Part> Begun<P> {
+impl<T: Message> Begun<T> {
     /// A document that is the whole answer.
     pub(super) fn document(&self, text: Vec<u8>) -> Response {
-        self.messages.charge(&text);
+        self.parts.charge(&text);
         json_text(StatusCode::OK, text, &self.header.headers())
     }
 }
 
-/// The text of an answer, message by message.
-struct Pieces<P: Part> {
-    header: P::Header,
-    /// The message that is written next.
-    part: Option<P>,
-    messages: Messages<P>,
+/// The text of an answer, part by part.
+struct Pieces<T: Message> {
+    header: <T::Part as Part>::Header,
+    /// The part that is written next.
+    part: Option<T::Part>,
+    parts: Parts<T>,
     writer: Writer,
     /// What follows the last row.
     end: Option<&'static [u8]>,
 }
 
-impl<P: Part> Pieces<P> {
-    /// Writes the message.
+impl<T: Message> Pieces<T> {
+    /// Writes the part.
     fn write(&mut self) -> serde_json::Result<()> {
         let Some(part) = self.part.take() else { return Ok(()) };
         self.writer.text.reserve(part.rows() * ROW_BYTES);
@@ -336,7 +320,7 @@ impl<P: Part> Pieces<P> {
     }
 }
 
-impl<P: Part> Stream for Pieces<P> {
+impl<T: Message> Stream for Pieces<T> {
     type Item = Result<Bytes, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -348,13 +332,13 @@ impl<P: Part> Stream for Pieces<P> {
             // In HTTP/1.1 an empty chunk would mean the end of the body.
             if !this.writer.text.is_empty() {
                 let piece = this.writer.take();
-                this.messages.charge(&piece);
+                this.parts.charge(&piece);
                 return Poll::Ready(Some(Ok(piece.into())));
             }
             if this.end.is_none() {
                 return Poll::Ready(None);
             }
-            match ready!(Pin::new(&mut this.messages).poll_next(context)) {
+            match ready!(Pin::new(&mut this.parts).poll_next(context)) {
                 Some(Ok(part)) => this.part = Some(part),
                 Some(Err(status)) => return Poll::Ready(Some(Err(status))),
                 None => this.writer.text.extend_from_slice(this.end.take().unwrap_or_default()),
@@ -367,11 +351,11 @@ impl<P: Part> Stream for Pieces<P> {
 ///
 /// # Errors
 /// That of the service before the first byte.
-pub(super) async fn answer<P: Part>(
+pub(super) async fn answer<T: Message>(
     call: &Call,
-    reply: Result<Reply<Streaming<P>>, Status>,
+    reply: Result<Reply<Streaming<T>>, Status>,
 ) -> Result<Response, Problem> {
-    let Begun { header, first, messages } = begin(call, reply).await?;
+    let Begun { header, first, parts } = begin(call, reply).await?;
     let mut writer = Writer::new(call.form);
     let (name, end): (_, &[u8]) = match call.form {
         Form::GeoJson => {
@@ -385,7 +369,7 @@ pub(super) async fn answer<P: Part>(
     };
     let headers_of_answer = header.headers();
     let (part, end) = (Some(first), Some(end));
-    let body = Pieces { header, part, messages, writer, end };
+    let body = Pieces { header, part, parts, writer, end };
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(name));

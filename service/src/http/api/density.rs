@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use shoal_proto::v1;
 
-use super::answer::{Head, Part, Writer};
+use super::answer::{Head, Message, Part, Writer};
 use super::geometry::FeatureType;
 use crate::json::PastHeaderJson;
 
@@ -81,6 +81,14 @@ impl Head for DensityHead {
         headers.push(("shoal-cell", self.cell.to_string()));
         headers
     }
+
+    fn clock_ms(&self) -> i64 {
+        self.header.clock_ms
+    }
+}
+
+impl Message for v1::DensityResponse {
+    type Part = Self;
 }
 
 impl Part for v1::DensityResponse {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use shoal_engine::limits::{GET_OBJECTS_MAX, NEAREST_MAX};
 use shoal_proto::v1;
 
-use super::answer::{Objects as _, answer, begin};
+use super::answer::{answer, begin};
 use super::call::{Call, json, text_of};
 use super::filter::options;
 use super::param::{Kind, Param};
@@ -62,7 +62,7 @@ pub(super) async fn get_one(call: &mut Call) -> Result<Response, Problem> {
     let request = call.request(v1::GetRequest { options, objects, names });
     let reply = call.queries().get(request).await;
     let answer = begin(call, reply).await?;
-    let Some(row) = answer.first.object(0) else {
+    let Some(row) = answer.first.row(0) else {
         let detail = format!("fleet {} has no object {}", call.fleet, call.object);
         return Err(Problem::new(StatusCode::NOT_FOUND, "OBJECT_UNKNOWN", detail));
     };
