@@ -369,13 +369,16 @@ fn integer(text: &mut [u8], at: usize, value: u64) -> usize {
 /// Not inlined, so that [`integer`] stays short wherever it is.
 #[inline(never)]
 fn long_integer(text: &mut [u8], at: usize, value: u64) -> usize {
-    let (large, rest) = (value / LARGE, value % LARGE);
-    let at = match large {
-        0 => return short_integer(rest).write(text, at),
-        1..LARGE => short_integer(large).write(text, at),
-        _ => long_integer(text, at, large),
-    };
-    put(text, at, &digits(rest).to_le_bytes())
+    if value < THOUSAND * THOUSAND {
+        let at = integer(text, at, value / THOUSAND);
+        let [_, digits @ ..] = (FRACTIONS[(value % THOUSAND) as usize] as u32).to_le_bytes();
+        return put(text, at, &digits);
+    }
+    if value < LARGE {
+        return short_integer(value).write(text, at);
+    }
+    let at = integer(text, at, value / LARGE);
+    put(text, at, &digits(value % LARGE).to_le_bytes())
 }
 
 /// A number below [`LARGE`] as text.
