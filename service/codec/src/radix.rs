@@ -5,9 +5,9 @@ use std::ops::Range;
 /// Bits of the digit that one pass orders.
 const DIGIT_BITS: u32 = 11;
 
-/// Sorts words by some of their bits, above which all are 0, in a pass over the words for each
-/// eleven bits; words with equal bits stay in their order. `work` is memory that further calls use
-/// again.
+/// Sorts fewer than 2^32 words by a range of their bits. Words whose bits are equal keep their
+/// order. The bits above the range must be 0, because each pass sorts by eleven bits, of which the
+/// last may be above it. `work` is memory for the passes, which further calls use again.
 pub fn sort_words(words: &mut Vec<u64>, bits: Range<u32>, work: &mut Vec<u64>) {
     for shift in bits.step_by(DIGIT_BITS as usize) {
         pass(words, shift, work);

@@ -32,9 +32,9 @@ pub struct Call {
     pub(super) is_in_process: bool,
 }
 
-/// Extension of a request whose caller is in this process: it takes the messages of an answer as
-/// they are, and charges the bytes that it makes of them to the [`Account`] that is an extension of
-/// the response. The next message waits until the quota allows it.
+/// Extension of a request whose caller is in this process: it takes the parts of an answer as the
+/// service has them, and charges the bytes that it makes of them to the [`Account`] that is an
+/// extension of the response. The next part waits until the quota allows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InProcess;
 

@@ -19,10 +19,10 @@ const ROW_BYTES: usize = 1 << 10;
 /// Bytes of each byte of a name in JSON, at most; a feature has its name twice.
 const NAME_BYTES: usize = 2 * 6;
 
-/// A whole number of this many parts is 1. Its digits without the first are those after the point.
-/// A quantum of the geographic space is one part of a degree.
+/// Parts of a unit: a part is the seventh digit after the point. A quantum of the geographic space
+/// is one part of a degree.
 const PARTS: u64 = 10_000_000;
-/// Measures are whole numbers of this part of their units.
+/// Thousandths of a unit. Measures are whole numbers of them.
 const THOUSAND: u64 = 1_000;
 /// Magnitudes below are written from integers: their parts are exact in 53 bits.
 const MAGNITUDE: f64 = 9e8;
@@ -152,7 +152,7 @@ impl Short {
         Self { bytes: bytes.into(), length: length as usize }
     }
 
-    /// With another one after it. Bytes after its length must be 0.
+    /// This text, whose bytes after its length must be 0, and another one after it.
     fn then(self, next: Self) -> Self {
         let bytes = self.bytes | next.bytes << (8 * self.length);
         Self { bytes, length: self.length + next.length }
@@ -285,9 +285,9 @@ macro_rules! render {
         fn measures(text: &mut [u8], mut at: usize, fix: &FixRow) -> usize {
             $({
                 const MEMBER: &str = concat!(",\"", stringify!($api), "\":");
-                const MEMBER_BYTES: Option<&[u8; MEMBER.len()]> = MEMBER.as_bytes().first_chunk();
+                const MEMBER_BYTES: [u8; MEMBER.len()] = array(MEMBER);
                 const STORED_THOUSANDTHS: i64 = THOUSAND as i64 / MEASURES.$field.per_unit as i64;
-                at = MEMBER_BYTES.map_or(at, |member| put(text, at, member));
+                at = put(text, at, &MEMBER_BYTES);
                 at = match MEASURES.$field.known(fix.$field) {
                     Some(stored) => thousandths(text, at, i64::from(stored) * STORED_THOUSANDTHS),
                     None => put(text, at, b"null"),
@@ -299,6 +299,13 @@ macro_rules! render {
 }
 
 shoal_codec::measures!(render);
+
+/// The bytes of a text of this length.
+const fn array<const BYTES: usize>(text: &str) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    bytes.copy_from_slice(text.as_bytes());
+    bytes
+}
 
 /// Writes a number.
 fn number(text: &mut [u8], at: usize, value: f64) -> usize {
@@ -327,7 +334,7 @@ fn short_parts(value: i32) -> Short {
     let magnitude = u64::from(value.unsigned_abs());
     let (whole, rest) = (magnitude / PARTS, magnitude % PARTS);
     let sign = if value < 0 { Short::new(b'-'.into(), 1) } else { Short::new(0, 0) };
-    // 32 bits have at most 214 times as many parts.
+    // 32 bits with a sign have less than 215 units.
     let small = SMALL[whole as usize];
     sign.then(Short::new((small & 0xff_ffff).into(), small >> 24)).then(fraction(rest))
 }
@@ -407,8 +414,8 @@ static SMALL: [u32; 1_000] = {
     small
 };
 
-/// The points and digits of numbers of thousandths below 1 in the low half, and how many bytes
-/// remain without zeros at the end in the high half; at least one digit stays.
+/// For each number of thousandths below 1, in the low half the point and the three digits; in the
+/// high half the bytes of these without zeros at the end, of which at least one digit stays.
 static FRACTIONS: [u64; THOUSAND as usize] = {
     let mut fractions = [0; THOUSAND as usize];
     let mut value = 0;
@@ -514,21 +521,16 @@ mod tests {
             let end = number(&mut text, 0, value);
             let text = str::from_utf8(&text[..end]).unwrap();
             // Parsing rounds correctly, unlike the reader of serde_json.
-            let is_equal = text.parse() == Ok(value) || (text == "null" && !value.is_finite());
+            let is_read = |read: f64| read.to_bits() == value.to_bits();
+            let is_equal = text.parse().is_ok_and(is_read) || text == "null" && !value.is_finite();
             assert!(is_equal, "{value} as {text}");
         }
     }
 
-    /// Any value, a small one, or an unknown one.
-    fn stored<T: TryFrom<u64>>(random: &mut Random, unknown: T) -> T {
-        let value = match random.below(4) {
-            0 => return unknown,
-            1 => random.below(2_000_u64),
-            _ => random.word(),
-        };
-        // As many low bits as the type has, without its sign.
-        let bits = 8 * size_of::<T>() as u32;
-        T::try_from(value >> (u64::BITS + 1 - bits)).unwrap_or(unknown)
+    /// A stored value of any magnitude, of which those that the type does not have are unknown.
+    fn stored<T: TryFrom<i64>>(random: &mut Random, unknown: T) -> T {
+        let value = random.word().cast_signed() >> random.between(31, 63);
+        T::try_from(value).unwrap_or(unknown)
     }
 
     fn fix(random: &mut Random, space: &Space) -> FixRow {
@@ -569,7 +571,10 @@ mod tests {
             let fix = (random.below(9) > 0).then(|| fix(&mut random, space));
             let name = ["", "truck-42", "a\"b\\c\n", "Käthe \u{1f69a}"][random.below(4) as usize];
             let row = AnswerRow {
-                object: random.word(),
+                object: match random.below(10) {
+                    0 => 10_u64.pow(random.below(20)) - random.below(2_u64),
+                    _ => random.word() >> random.below(64),
+                },
                 name: (!name.is_empty()).then(|| name.to_owned()),
                 fix: fix.map(|fix| record_at(space.to_api(fix.x, fix.y), &fix)),
                 distance_m: (random.below(2) == 0).then(|| value(&mut random)),

@@ -71,10 +71,10 @@ pub(super) fn chunk_bytes(call: &Call) -> usize {
     if call.is_in_process() { CHUNK_BYTES_TARGET / TEXT_SHARE } else { CHUNK_BYTES_TARGET }
 }
 
-impl<T: RowMessage> Chunk<T, StoredRows<T::Header>> {
-    /// Rows as the caller takes them.
-    pub(super) fn of_rows(call: &Call, rows: StoredRows<T::Header>) -> Self {
-        if call.is_in_process() { Self::Handed(rows) } else { Self::Message(T::new(rows)) }
+impl<T, H> Chunk<T, H> {
+    /// What the caller takes; others than those in this process take a message of it.
+    pub(super) fn of(call: &Call, handed: H, message: impl FnOnce(H) -> T) -> Self {
+        if call.is_in_process() { Self::Handed(handed) } else { Self::Message(message(handed)) }
     }
 }
 
@@ -193,20 +193,22 @@ impl<T: Default, H> Stream for ChunkStream<T, H> {
             (None, limit_ms) if limit_ms != WHOLE => {
                 Poll::Ready(Some(Err(ServiceError::NotRead(limit_ms).into())))
             }
-            _ => Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| self.message(chunk)))),
+            _ => Poll::Ready(chunk.map(|chunk| chunk.and_then(|chunk| self.message(chunk)))),
         }
     }
 }
 
 impl<T: Default, H> ChunkStream<T, H> {
     /// The message that the stream returns for a chunk.
-    fn message(&self, chunk: Chunk<T, H>) -> T {
+    fn message(&self, chunk: Chunk<T, H>) -> Result<T, Status> {
         match (chunk, &self.handover) {
-            (Chunk::Message(message), _) => return message,
-            (Chunk::Handed(chunk), Some(handover)) => handover.put(chunk),
-            (Chunk::Handed(_), None) => {}
+            (Chunk::Message(message), _) => Ok(message),
+            (Chunk::Handed(part), Some(handover)) => {
+                handover.put(part);
+                Ok(T::default())
+            }
+            (Chunk::Handed(_), None) => Err(Status::internal("a part has no handover")),
         }
-        T::default()
     }
 }
 

@@ -251,7 +251,7 @@ impl PastQuery {
     ) -> Result<Response<RowStream<T>>, ServiceError> {
         let call = self.checked.call.clone();
         let chunk = move |fleet: &Fleet, header, rows: &R, range| {
-            Chunk::of_rows(&call, of_rows(fleet, header, rows, range))
+            Chunk::of(&call, of_rows(fleet, header, rows, range), T::new)
         };
         self.answer(context, steps, chunk, deadline)
     }

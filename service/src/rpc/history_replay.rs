@@ -16,6 +16,7 @@ use super::chunk_stream::{Chunk, ChunkSender, NotTaken, RowStream};
 use super::deadline::Deadline;
 use super::history_answer::{PastQuery, PastRows, Turns, chunk_rows, fixes, query_step, stream};
 use super::past_filter::PastFilter;
+use super::records::RowMessage;
 use super::service_context::ServiceContext;
 use crate::error::ServiceError;
 use crate::limits::{REPLAY_INTERVAL_MS, REPLAY_QUIET_MS, REPLAY_ROWS_MAX, REPLAY_SPEED_MAX};
@@ -156,11 +157,11 @@ impl PacedReplay {
             let due = rows.time_ms[from..].partition_point(|time_ms| *time_ms <= now_ms);
             let range = from..from + due.clamp(1, chunk_rows);
             from = range.end;
-            let due = fixes(&self.checked.fleet, header.take(), rows, range);
+            let due_rows = fixes(&self.checked.fleet, header.take(), rows, range);
             // More rows of the same time may follow: report progress only up to the millisecond
             // before.
             let time_ms = rows.time_ms[from - 1].saturating_sub(1);
-            sender.send(chunk(&self.checked, due, time_ms)).await?;
+            sender.send(chunk(&self.checked, due_rows, time_ms)).await?;
         }
         Ok(())
     }
@@ -185,21 +186,16 @@ impl PacedReplay {
     }
 }
 
-/// Rows, and the time up to which all rows were sent.
+/// A chunk of rows with the time up to which all rows were sent, which only a message has.
 fn chunk(
     checked: &CheckedFleet,
-    due: PastRows,
+    rows: PastRows,
     time_ms: i64,
 ) -> Chunk<v1::ReplayResponse, PastRows> {
-    let mut chunk = Chunk::of_rows(&checked.call, due);
-    if let Chunk::Message(message) = &mut chunk {
-        let message: &mut v1::ReplayResponse = message;
-        message.time_ms = time_ms;
-    }
-    chunk
+    Chunk::of(&checked.call, rows, |rows| v1::ReplayResponse { time_ms, ..RowMessage::new(rows) })
 }
 
-/// The time up to which all rows were sent.
+/// A chunk without rows, with the time up to which all rows were sent.
 fn progress(
     checked: &CheckedFleet,
     header: Option<v1::HistoryHeader>,

@@ -169,8 +169,7 @@ impl HistoryService for ServiceContext {
         let parts = Density::split(scan, grid, parts).map_err(ServiceError::from)?.into_iter();
         let steps = parts.map(|mut part| query_step(move |cells: &mut _| part.next(cells)));
         let chunk = move |_: &Fleet, header, cells: &Vec<DensityCell>, range| {
-            let squares = squares(side, header, &cells[range]);
-            if call.is_in_process() { Chunk::Handed(squares) } else { Chunk::Message(squares) }
+            Chunk::of(&call, squares(side, header, &cells[range]), |squares| squares)
         };
         Ok(query.answer(self, steps.collect(), chunk, deadline)?)
     }

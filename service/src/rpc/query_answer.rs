@@ -49,7 +49,7 @@ async fn send<T: RowMessage<Header = AnswerHeader>>(
     loop {
         let to = rows.min(from + rows_at_once);
         let rows_of = StoredRows::of(fleet, header.take(), &answered.get(0), from..to);
-        sender.send(Chunk::of_rows(&query_context.call, rows_of)).await?;
+        sender.send(Chunk::of(&query_context.call, rows_of, T::new)).await?;
         from = to;
         if from == rows {
             return Ok(());

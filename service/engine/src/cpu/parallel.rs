@@ -8,11 +8,11 @@ use rayon::prelude::*;
 /// Rows or operations below which a stage runs on the calling thread.
 pub(super) const SMALL_WORK: usize = 4096;
 /// Items, mostly ids, from which sorting is spread over the cores.
-pub(super) const MANY_ITEMS: usize = 1 << 17;
+pub(super) const PARALLEL_SORT: usize = 1 << 17;
 
 /// Sorts items ascending by their keys; equal ones in any order.
 pub(super) fn sort<T: Send, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K + Sync) {
-    if items.len() < MANY_ITEMS {
+    if items.len() < PARALLEL_SORT {
         items.sort_unstable_by_key(key);
     } else {
         items.par_sort_unstable_by_key(key);

@@ -22,7 +22,7 @@ impl RowOrder {
         let objects = || rows.iter().map(|(object, _)| *object);
         let (least, greatest) = (objects().min().unwrap_or(0), objects().max().unwrap_or(0));
         let bits = u64::BITS - (greatest - least).leading_zeros();
-        if rows.len() < RADIX_ROWS || rows.len() >= parallel::MANY_ITEMS || bits > u32::BITS {
+        if rows.len() < RADIX_ROWS || rows.len() >= parallel::PARALLEL_SORT || bits > u32::BITS {
             return parallel::sort(rows, |row| *row);
         }
         self.words.clear();

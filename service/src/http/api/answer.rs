@@ -1,4 +1,4 @@
-//! Answers of queries as GeoJSON or lines of JSON, written message by message as the client reads.
+//! Answers of queries as GeoJSON or lines of JSON, written part by part as the client reads.
 //!
 //! The header is known before the first byte, so it is also in the headers of the response. A later
 //! error aborts the body, so that a client does not take a part for the whole answer.
@@ -87,7 +87,7 @@ pub(super) trait Message: Default + Send + 'static {
     type Part: Part;
 }
 
-impl<T: RowMessage<Header: Head>> Message for T {
+impl<T: RowMessage<Header: RowHead>> Message for T {
     type Part = StoredRows<T::Header>;
 }
 
@@ -111,7 +111,10 @@ pub(super) trait Head: Send + Unpin + 'static {
 
     /// As headers of the response.
     fn headers(&self) -> Vec<(&'static str, String)>;
+}
 
+/// The header of an answer whose rows are objects.
+pub(super) trait RowHead: Head {
     /// The clock of the fleet, Unix milliseconds.
     fn clock_ms(&self) -> i64;
 }
@@ -131,10 +134,6 @@ impl Head for v1::AnswerHeader {
         }
         headers
     }
-
-    fn clock_ms(&self) -> i64 {
-        self.clock_ms
-    }
 }
 
 impl Head for v1::HistoryHeader {
@@ -145,7 +144,15 @@ impl Head for v1::HistoryHeader {
     fn headers(&self) -> Vec<(&'static str, String)> {
         common(&self.fleet, self.term, self.epoch, self.clock_ms)
     }
+}
 
+impl RowHead for v1::AnswerHeader {
+    fn clock_ms(&self) -> i64 {
+        self.clock_ms
+    }
+}
+
+impl RowHead for v1::HistoryHeader {
     fn clock_ms(&self) -> i64 {
         self.clock_ms
     }
@@ -160,7 +167,7 @@ fn common(fleet: &str, term: u64, epoch: u64, clock_ms: i64) -> Vec<(&'static st
     ]
 }
 
-impl<H: Head> Part for StoredRows<H> {
+impl<H: RowHead> Part for StoredRows<H> {
     type Header = H;
 
     fn take_header(&mut self) -> Option<H> {

@@ -81,10 +81,6 @@ impl Head for DensityHead {
         headers.push(("shoal-cell", self.cell.to_string()));
         headers
     }
-
-    fn clock_ms(&self) -> i64 {
-        self.header.clock_ms
-    }
 }
 
 impl Message for v1::DensityResponse {
