@@ -38,7 +38,7 @@ async fn verification_passes_with_all_faults_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verification_passes_at_full_speed() {
-    let flags = "--objects 3000 --seconds 1 --batch 400 --connections 3 --queries 500 \
+    let flags = "--objects 3000 --seconds 1 --batch 400 --connections 3 \
                  --late 0.2 --duplicate 0.2 --duplicate-delay-ms 1200 --bad 0.1";
     let summary = verified_run(&format!("{flags} {ALL_KINDS}"), 500).await;
     assert!(summary.refused_rows > 0 && summary.late_rows > 0);
@@ -46,7 +46,7 @@ async fn verification_passes_at_full_speed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn verification_passes_with_prepared_blocks_and_bad_rows() {
-    let flags = "--objects 400 --seconds 1 --rate 20000 --queries 300 --encoding block \
+    let flags = "--objects 400 --seconds 1 --rate 20000 --encoding block \
                  --prepared --bad 0.05 --late 0.1 --late-delay-ms 1500";
     let summary = verified_run(&format!("{flags} {ALL_KINDS}"), 300).await;
     assert!(summary.refused_rows > 0 && summary.late_rows > 0);

@@ -107,10 +107,11 @@ pub(crate) fn assert_verified(summary: &Summary, queries: u64) {
     assert!(summary.verified_acks > 0);
 }
 
-/// Runs with `--verify` and flags on a fresh server; fails as [`assert_verified`] does.
+/// Runs with `--verify`, this minimum of queries and flags on a fresh server; fails as
+/// [`assert_verified`] does.
 pub(crate) async fn verified_run(flags: &str, queries: u64) -> Summary {
     let server = InProcess::start().await;
-    let summary = server.run(&format!("--verify {flags}")).await;
+    let summary = server.run(&format!("--verify --queries {queries} {flags}")).await;
     assert_verified(&summary, queries);
     server.end().await;
     summary
