@@ -13,8 +13,8 @@ use shoal_codec::FixColumns;
 use shoal_engine::stage::settle;
 use shoal_engine::stage::subscription::Class;
 use shoal_engine::{
-    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, ExportHeader, Snapshot,
-    SubscriptionChange, Ticket, limits,
+    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, ExportHeader, GridUpdates,
+    Snapshot, SubscriptionChange, Ticket, limits,
 };
 
 use crate::device::Gpu;
@@ -401,6 +401,10 @@ impl Backend for CudaBackend {
 
     fn memory_bytes(&self) -> u64 {
         self.memory.used_bytes()
+    }
+
+    fn grid_updates(&self) -> GridUpdates {
+        self.status.grid_updates()
     }
 }
 

@@ -84,6 +84,8 @@ gauges! {
     clock_milliseconds "The fleet's clock, Unix milliseconds";
     clock_rewinds "How often the fleet's clock was set back since the start";
     memory_bytes "Bytes of state";
+    grid_cycles_applied "Cycles whose moves were applied to the grid";
+    grid_cycles_rebuilt "Cycles that rebuilt the grid";
     queue_rows "Rows queued or in a cycle";
     queue_messages "Messages queued or in a cycle";
     queue_queries "Queries queued or in a cycle";

@@ -126,6 +126,8 @@ fn reading(fleet: &Fleet) -> FleetReading {
         clock_milliseconds: view.clock_ms.max(0) as u64,
         clock_rewinds: view.clock_rewinds,
         memory_bytes: view.memory_bytes,
+        grid_cycles_applied: view.grid_updates.applied,
+        grid_cycles_rebuilt: view.grid_updates.rebuilt,
         queue_rows: depth.rows,
         queue_messages: depth.messages,
         queue_queries: depth.queries,

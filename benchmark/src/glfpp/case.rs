@@ -4,9 +4,10 @@
 //! (2016), where the paper states them: windows of 100 m on 100 km x 100 km, 10 M objects, 40 M
 //! updates. Objects, updates and cycles follow the flags.
 
+use shoal_codec::PlanChoice;
 use shoal_engine::limits::{CYCLE_FIXES_MAX, CYCLE_QUERIES_MAX};
 
-use super::options::{Experiment, Options};
+use super::options::{Experiment, Options, UpdateMethod};
 use crate::harness::source::Attributes;
 
 /// Queries in a hundred updates, the paper's five mixes.
@@ -19,6 +20,12 @@ const WINDOW: f64 = 0.001;
 const LARGE_FACTOR: u64 = 10;
 const LARGE_RESULTS: f64 = 10.0;
 const SMALL_CYCLE: u64 = 100_000;
+/// Shares of the objects that move in a cycle, in thousandths.
+const MOVED: [u64; 5] = [1, 10, 100, 400, 1_000];
+/// Most cycles of a case of `moved`.
+const MOVED_CYCLES_MAX: u64 = 200;
+/// Queries of a cycle that have the same window.
+const OVERLAPS: [usize; 3] = [1, 10, 100];
 /// Mixes compared with updates alone.
 const MIXES_BESIDE: [u64; 2] = [1, 10];
 /// Sides of the compared grids, among them the paper's two optima, 128 and 512. Grids with more
@@ -38,6 +45,8 @@ pub(super) enum Distribution {
     Uniform,
     /// Around this number of hot-spots.
     Gauss(u32),
+    /// Along roads.
+    Network,
 }
 
 impl Distribution {
@@ -46,6 +55,15 @@ impl Distribution {
         match self {
             Self::Uniform => "uniform",
             Self::Gauss(_) => "gauss",
+            Self::Network => "network",
+        }
+    }
+
+    /// Hot-spots of `gauss`.
+    pub(super) fn hotspots(self) -> Option<u32> {
+        match self {
+            Self::Gauss(hotspots) => Some(hotspots),
+            Self::Uniform | Self::Network => None,
         }
     }
 }
@@ -67,6 +85,13 @@ pub(super) struct Case {
     pub(super) side: Option<u32>,
     /// Resident threads of the kernels; `None` = as many as fit.
     pub(super) launch_threads: Option<u32>,
+    /// How a grid on a device is updated; `None` = as it chooses.
+    pub(super) update_method: Option<UpdateMethod>,
+    /// Queries of a cycle that have the same window.
+    pub(super) overlap: usize,
+    /// Plans of the blocks, and their most rows.
+    pub(super) input: PlanChoice,
+    pub(super) block_rows: usize,
     pub(super) seed: u64,
     pub(super) windows_follow: bool,
 }
@@ -85,6 +110,10 @@ impl Case {
             attributes: Attributes::None,
             side: None,
             launch_threads: options.cuda_threads,
+            update_method: options.cuda_method,
+            overlap: 1,
+            input: options.input,
+            block_rows: options.block_rows as usize,
             seed: options.common.seed,
             windows_follow: options.windows_follow,
         };
@@ -114,8 +143,8 @@ impl Case {
 
     /// Whether its rows and queries equal those of another case.
     pub(super) fn is_workload_of(&self, other: &Self) -> bool {
-        let Self { experiment, side, launch_threads, .. } = *self;
-        *self == Self { experiment, side, launch_threads, ..other.clone() }
+        let Self { experiment, side, launch_threads, update_method, .. } = *self;
+        *self == Self { experiment, side, launch_threads, update_method, ..other.clone() }
     }
 
     /// Updates of one cycle.
@@ -139,16 +168,22 @@ impl Case {
             Experiment::Threads => {
                 self.launch_threads.map_or_else(|| "full".into(), |threads| threads.to_string())
             }
-            Experiment::Gauss => match self.distribution {
-                Distribution::Gauss(hotspots) => format!("H = {hotspots}"),
-                Distribution::Uniform => "uniform".into(),
-            },
+            Experiment::Gauss => {
+                let hotspots = self.distribution.hotspots();
+                hotspots.map_or_else(String::new, |hotspots| format!("H = {hotspots}"))
+            }
+            Experiment::Moved => {
+                let share = 100.0 * self.cycle_updates() as f64 / self.objects as f64;
+                format!("{share:.1} % of {}", self.objects)
+            }
+            Experiment::Overlap => format!("{} a window", self.overlap),
             Experiment::CellsUpdates | Experiment::CellsQueries => {
                 self.side.map_or_else(String::new, |side| (side * side).to_string())
             }
-            Experiment::Large | Experiment::Small | Experiment::Attributes => {
-                self.distribution.name().into()
-            }
+            Experiment::Large
+            | Experiment::Small
+            | Experiment::Network
+            | Experiment::Attributes => self.distribution.name().into(),
         }
     }
 }
@@ -181,6 +216,15 @@ pub(super) fn cases(experiment: Experiment, options: &Options) -> Vec<Case> {
             })
             .collect(),
         Experiment::Small => vec![usual.mixed(options.updates, MIX, SMALL_CYCLE)],
+        Experiment::Moved => {
+            let fleets = [1, LARGE_FACTOR].map(|factor| factor * options.objects);
+            let shares = fleets.into_iter().flat_map(|fleet| MOVED.map(|share| (fleet, share)));
+            shares.flat_map(|(fleet, share)| moved(&usual, fleet, share, options)).collect()
+        }
+        Experiment::Overlap => {
+            OVERLAPS.map(|overlap| Case { overlap, ..usual.clone() }).into_iter().collect()
+        }
+        Experiment::Network => vec![Case { distribution: Distribution::Network, ..usual }],
         Experiment::CellsUpdates => with_sides(usual.mixed(options.updates, 0, options.cycle)),
         Experiment::CellsQueries => with_sides(queries_alone(usual)),
         Experiment::Threads => {
@@ -193,6 +237,20 @@ pub(super) fn cases(experiment: Experiment, options: &Options) -> Vec<Case> {
         }
         Experiment::Attributes => vec![Case { attributes: Attributes::All, ..usual }],
     }
+}
+
+/// Cycles in which `thousandths` of `objects` objects move, by each method; none if a cycle has no
+/// room for as many.
+fn moved(usual: &Case, objects: u64, thousandths: u64, options: &Options) -> Vec<Case> {
+    let cycle = (objects * thousandths / 1_000).max(1);
+    if cycle > CYCLE_FIXES_MAX as u64 {
+        return Vec::new();
+    }
+    let case = Case { objects, ..usual.clone() };
+    let case = case.window_of_results(LARGE_RESULTS);
+    let case = case.mixed(options.updates.min(cycle * MOVED_CYCLES_MAX), MIX, cycle);
+    let methods = [Some(UpdateMethod::Apply), Some(UpdateMethod::Rebuild), None];
+    methods.map(|update_method| Case { update_method, ..case.clone() }).into_iter().collect()
 }
 
 /// One case per number of resident threads, on the paper's grid.

@@ -4,7 +4,7 @@
 //! run, at rest, it answers the last cycle's queries again. The hash of these answers is equal for
 //! all contenders, even if their answers during updates differ.
 
-use shoal_engine::EngineOptions;
+use shoal_engine::{EngineOptions, GridUpdates};
 
 use super::engine::EngineContender;
 use super::options::{Experiment, Options};
@@ -37,6 +37,8 @@ pub(super) struct Measured {
     pub(super) recording: Option<Recording>,
     /// Bytes of the state.
     pub(super) memory_bytes: u64,
+    /// How the cycles updated the grid; nothing for a contender without cycles.
+    pub(super) grid_updates: GridUpdates,
     pub(super) settings: Settings,
 }
 
@@ -48,7 +50,8 @@ pub(super) struct Settings {
     pub(super) bucket_objects: usize,
     /// Resident threads of kernels on the device, 0 = as many as fit.
     pub(super) launch_threads: u32,
-    pub(super) update_way: &'static str,
+    /// The method by which a grid on a device is updated.
+    pub(super) update_choice: &'static str,
 }
 
 /// A system that runs a case.
@@ -70,6 +73,14 @@ pub(super) fn contender(
     }
 }
 
+/// Refuses a case with a method for grids on a device.
+pub(super) fn check_method(prepared: &Prepared) -> Result<(), String> {
+    match prepared.case.update_method {
+        Some(_) => Err("it has one method of updating its grid".to_owned()),
+        None => Ok(()),
+    }
+}
+
 fn cpu(prepared: &Prepared) -> Result<Driver, String> {
     if prepared.case.experiment == Experiment::Threads {
         return Err(NO_DEVICE_THREADS.to_owned());
@@ -77,5 +88,6 @@ fn cpu(prepared: &Prepared) -> Result<Driver, String> {
     if prepared.case.side.is_some() {
         return Err("it chooses its cells itself".to_owned());
     }
+    check_method(prepared)?;
     Driver::open(BackendName::Cpu, EngineOptions::new(prepared.space))
 }

@@ -4,7 +4,7 @@
 
 use std::sync::mpsc::Receiver;
 
-use shoal_engine::{AnswerSet, CycleInput, CycleOutput, Query};
+use shoal_engine::{AnswerSet, CycleInput, CycleOutput, GridUpdates, Query};
 
 use super::contender::{Contender, Measured, Settings};
 use super::options::Options;
@@ -38,12 +38,12 @@ impl EngineContender {
     pub(super) fn cuda(prepared: &Prepared, options: &Options) -> Result<Self, String> {
         use shoal_gpu::{CudaBackend, Gpu, Tuning, UpdateMethod};
 
-        use super::options::UpdateWay;
+        use super::options;
 
         let gpu = Gpu::open(Gpu::FIRST).map_err(|cause| cause.to_string())?;
-        let (update_method, update_way) = match options.cuda_way {
-            Some(UpdateWay::Apply) => (Some(UpdateMethod::Apply), "apply"),
-            Some(UpdateWay::Rebuild) => (Some(UpdateMethod::Rebuild), "rebuild"),
+        let (update_method, update_choice) = match prepared.case.update_method {
+            Some(options::UpdateMethod::Apply) => (Some(UpdateMethod::Apply), "apply"),
+            Some(options::UpdateMethod::Rebuild) => (Some(UpdateMethod::Rebuild), "rebuild"),
             None => (None, "cheaper"),
         };
         let side = prepared.case.side.or(options.cuda_side);
@@ -57,7 +57,7 @@ impl EngineContender {
         let settings = Settings {
             cells: side.map_or(0, |side| u64::from(side).pow(2)),
             launch_threads: resident_threads.unwrap_or(0),
-            update_way,
+            update_choice,
             ..Settings::default()
         };
         Ok(Self { driver: Driver::cuda(gpu, backend, options.pageable), recorder, settings })
@@ -94,9 +94,11 @@ impl Contender for EngineContender {
         self.load(prepared)?;
         let inputs = prepared.cycles.iter().map(|cycle| self.input(cycle));
         let inputs = inputs.collect::<Result<_, _>>()?;
+        let before = self.driver.backend.grid_updates();
         self.recorder.as_ref().map_or(Ok(()), |recorder| recorder.start())?;
         let timed = self.driver.run_timed(inputs, |outputs| take(prepared, outputs))?;
         let recording = self.recorder.as_ref().map(|recorder| recorder.stop()).transpose()?;
+        let after = self.driver.backend.grid_updates();
         let (results, run_hash) = timed.taken;
         let mut answer_hash = AnswerHash::new();
         answer_hash.add(&self.at_rest(&prepared.rest)?);
@@ -110,6 +112,10 @@ impl Contender for EngineContender {
             answer_hash: answer_hash.finish(),
             recording,
             memory_bytes: self.driver.backend.memory_bytes(),
+            grid_updates: GridUpdates {
+                applied: after.applied - before.applied,
+                rebuilt: after.rebuilt - before.rebuilt,
+            },
             settings: self.settings,
         })
     }

@@ -4,7 +4,9 @@
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use shoal_codec::PlanChoice;
 
+use crate::harness::blocks::BLOCK_ROWS;
 use crate::harness::{BackendName, Common};
 
 /// The experiments.
@@ -27,11 +29,19 @@ pub(super) enum Experiment {
     Attributes,
     /// 0, 1 and 10 queries per 100 updates, to show how much queries slow down updates.
     UpdatesAlone,
+    /// Ten updates per query; 0.1, 1, 10, 40 and 100 % of the objects and of ten times as many
+    /// objects move in a cycle, as far as a cycle has room. A device updates its grid by either
+    /// method, then by the one that it chooses.
+    Moved,
+    /// Ten updates per query; 1, 10 and 100 queries of a cycle have the same window.
+    Overlap,
+    /// Ten updates per query; objects are vehicles on a road network.
+    Network,
     /// Updates alone and queries alone, for several numbers of resident threads of the device.
     Threads,
 }
 
-/// All experiments but `threads`, which needs a device.
+/// All experiments but `moved`, `overlap`, `network` and, because it needs a device, `threads`.
 const EXPERIMENTS: [&str; 8] = [
     "mixed",
     "gauss",
@@ -45,7 +55,7 @@ const EXPERIMENTS: [&str; 8] = [
 
 /// How grids on a device are updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum UpdateWay {
+pub(super) enum UpdateMethod {
     /// Delete, insert and move what moved.
     Apply,
     /// Build the grid from the newest positions.
@@ -76,6 +86,17 @@ pub(crate) struct Options {
     /// Place the queries of `gauss` near the objects instead of anywhere.
     #[arg(long)]
     pub(super) windows_follow: bool,
+    /// Plans of the blocks of rows: raw, fixes, planned. A backend decodes the blocks of a cycle as
+    /// part of the cycle; the first reports of objects are raw.
+    #[arg(long, default_value_t = PlanChoice::Raw, value_name = "PLAN")]
+    pub(super) input: PlanChoice,
+    /// Most rows of a block.
+    #[arg(
+        long,
+        default_value_t = BLOCK_ROWS,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(BLOCK_ROWS))
+    )]
+    pub(super) block_rows: u32,
     /// Cells along an axis of the baseline, instead of tuning; needs `--pgrid-bucket-lines`.
     #[arg(
         long,
@@ -93,9 +114,10 @@ pub(crate) struct Options {
     /// Cells along each axis of the CUDA backend's grids [default: by the number of objects].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8_192))]
     pub(super) cuda_side: Option<u32>,
-    /// How the CUDA backend updates its grids [default: whichever costs less].
+    /// How the CUDA backend updates its grids [default: by the method that it expects to take less
+    /// time].
     #[arg(long, value_enum)]
-    pub(super) cuda_way: Option<UpdateWay>,
+    pub(super) cuda_method: Option<UpdateMethod>,
     /// Resident threads of the CUDA backend's kernels [default: as many as fit]. Rounded down to
     /// whole warps on each multiprocessor, from 256 threads on to whole blocks.
     #[arg(long)]

@@ -3,9 +3,9 @@
 //! Its rows have 16 bytes and are decoded before the clock starts, and its queries are plain
 //! rectangles; both favour it. It has no cycles; workers take portions of the whole stream.
 
-use shoal_engine::{QuantaRect, Query, QueryKind};
+use shoal_engine::{GridUpdates, QuantaRect, Query, QueryKind};
 
-use super::contender::{Contender, Measured, NO_DEVICE_THREADS, Settings};
+use super::contender::{Contender, Measured, NO_DEVICE_THREADS, Settings, check_method};
 use super::options::{Experiment, Options};
 use super::prepared::{Cycle, Prepared};
 use crate::error::BenchmarkError;
@@ -34,6 +34,7 @@ impl PgridContender {
         if case.experiment == Experiment::Threads {
             return Err(NO_DEVICE_THREADS.to_owned());
         }
+        check_method(prepared)?;
         if case.attributes != Attributes::None {
             return Err("its objects have 16 bytes and no attributes".to_owned());
         }
@@ -117,6 +118,7 @@ impl Contender for PgridContender {
             answer_hash: hash(&answers),
             recording: None,
             memory_bytes: grid.memory_bytes(),
+            grid_updates: GridUpdates::default(),
             settings: Settings {
                 cells: u64::from(layout.side).pow(2),
                 bucket_objects: layout.bucket_objects(),

@@ -1,13 +1,13 @@
 //! The rows and queries of a run, made before its clock starts.
 //!
-//! Rows are raw blocks in host memory. No row is used twice, and the same case gives the same bytes
+//! Rows are blocks in host memory, raw or encoded. No row is used twice, and the same case gives the same bytes
 //! on any machine.
 
 use shoal_codec::Block;
 use shoal_engine::{Query, Space};
 use shoal_workload::Params;
 
-use super::case::{Case, Distribution};
+use super::case::Case;
 use crate::error::BenchmarkError;
 use crate::harness::blocks::Generators;
 use crate::harness::source::Source;
@@ -41,7 +41,8 @@ impl Prepared {
     pub(super) fn new(case: &Case) -> Result<Self, BenchmarkError> {
         let (name, params) = (case.distribution.name(), params(case));
         let mut generators =
-            Generators::open(name, &params, case.attributes, case.cycle_updates())?;
+            Generators::open(name, &params, case.attributes, case.cycle_updates())?
+                .encoding(case.input, case.block_rows);
         // Query windows have a source of their own, so they do not depend on the number of
         // generators.
         let mut windows = Source::open(name, &params, case.attributes)?;
@@ -54,7 +55,7 @@ impl Prepared {
             load.push(Cycle { blocks, queries: Vec::new() });
         }
         let mut cycle = || {
-            let queries = windows.queries(case.cycle_queries())?;
+            let queries = queries(&mut windows, case.cycle_queries(), case.overlap)?;
             Ok(Cycle { blocks: generators.cycle(case.cycle_updates())?, queries })
         };
         let warm = cycle()?;
@@ -67,6 +68,13 @@ impl Prepared {
         Ok(Self { case: case.clone(), space: windows.space(), load, warm, cycles, rest })
     }
 
+    /// Bytes of the blocks of an update; 0 without updates.
+    pub(super) fn bytes_per_update(&self) -> f64 {
+        let blocks = self.cycles.iter().flat_map(|cycle| &cycle.blocks);
+        let bytes: usize = blocks.map(|block| block.bytes().len()).sum();
+        bytes as f64 / self.case.updates.max(1) as f64
+    }
+
     /// Replaces the case by another one of the same workload; keeps rows and queries.
     pub(super) fn for_case(self, case: &Case) -> Self {
         assert!(self.case.is_workload_of(case), "{case:?} after {:?}", self.case);
@@ -74,17 +82,23 @@ impl Prepared {
     }
 }
 
+/// Queries of a cycle, `overlap` with each window. Queries with the same window are far apart.
+fn queries(
+    windows: &mut Source,
+    count: usize,
+    overlap: usize,
+) -> Result<Vec<Query>, BenchmarkError> {
+    let distinct = windows.queries(count.div_ceil(overlap))?;
+    Ok(distinct.iter().cycle().take(count).cloned().collect())
+}
+
 /// The workload of a case.
 fn params(case: &Case) -> Params {
-    let hotspots = match case.distribution {
-        Distribution::Gauss(hotspots) => hotspots,
-        Distribution::Uniform => Params::default().hotspots,
-    };
     Params {
         objects: case.objects,
         seed: case.seed,
         window: case.window,
-        hotspots,
+        hotspots: case.distribution.hotspots().unwrap_or(Params::default().hotspots),
         windows_follow: case.windows_follow,
         ..Params::default()
     }

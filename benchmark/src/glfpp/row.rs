@@ -5,9 +5,9 @@
 use serde::Serialize;
 
 use super::breakdown::Breakdown;
-use super::case::{Case, Distribution};
 use super::contender::Measured;
 use super::options::Experiment;
+use super::prepared::Prepared;
 use crate::harness::{BackendName, Column, ResultRow};
 
 /// One contender's run of one case.
@@ -48,8 +48,18 @@ pub(super) struct Row {
     pub(super) bucket_objects: usize,
     /// Resident threads of the kernels on the device, 0 = as many as fit.
     pub(super) launch_threads: u32,
-    /// How grids on a device are updated: `cheaper`, `apply` or `rebuild`.
-    pub(super) update_way: &'static str,
+    /// How a grid on a device is to be updated: `cheaper`, `apply` or `rebuild`.
+    pub(super) update_choice: &'static str,
+    /// Cycles whose moves were applied to the grid, and cycles that rebuilt it.
+    pub(super) applied_cycles: u64,
+    pub(super) rebuilt_cycles: u64,
+    /// The longest time of a cycle; see `cycle_ms_p99`.
+    pub(super) cycle_ms_max: f64,
+    /// Plans of the blocks of rows, and their bytes an update.
+    pub(super) input: &'static str,
+    pub(super) bytes_per_update: f64,
+    /// Queries of a cycle that have the same window.
+    pub(super) overlap: usize,
     /// With `--timeline`: milliseconds a cycle by stage, concurrent stages, and bytes a cycle over
     /// the bus.
     pub(super) copy_in_ms: Option<f64>,
@@ -67,19 +77,15 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn new(
-        case: &Case,
+        prepared: &Prepared,
         backend: BackendName,
         measured: Measured,
         breakdown: Option<&Breakdown>,
         (threads, machine): (usize, &str),
     ) -> Self {
-        let settings = measured.settings;
+        let (case, settings) = (&prepared.case, measured.settings);
         let stages_ms = breakdown.map(|breakdown| breakdown.stage_ms.map(Some)).unwrap_or_default();
         let [copy_in_ms, dispatch_ms, update_ms, query_ms, copy_out_ms] = stages_ms;
-        let hotspots = match case.distribution {
-            Distribution::Gauss(hotspots) => hotspots,
-            Distribution::Uniform => 0,
-        };
         Self {
             experiment: case.experiment,
             backend,
@@ -93,7 +99,7 @@ impl Row {
             cycle_ms_p99: measured.times.quantile_ms(0.99),
             answer_hash: measured.answer_hash,
             case: case.label(),
-            hotspots,
+            hotspots: case.distribution.hotspots().unwrap_or(0),
             cycle_updates: measured.cycle_updates,
             cycle_ms_p50: measured.times.quantile_ms(0.5),
             epochs_behind: measured.epochs_behind,
@@ -104,7 +110,13 @@ impl Row {
             cells: settings.cells,
             bucket_objects: settings.bucket_objects,
             launch_threads: settings.launch_threads,
-            update_way: settings.update_way,
+            update_choice: settings.update_choice,
+            applied_cycles: measured.grid_updates.applied,
+            rebuilt_cycles: measured.grid_updates.rebuilt,
+            cycle_ms_max: measured.times.longest_ms(),
+            input: case.input.name(),
+            bytes_per_update: prepared.bytes_per_update(),
+            overlap: case.overlap,
             copy_in_ms,
             dispatch_ms,
             update_ms,
@@ -124,12 +136,25 @@ impl Row {
         if self.updates == 0 { self.queries_per_s } else { self.updates_per_s }
     }
 
+    /// The method that updated the grid; both with their cycles if both did.
+    fn ran(&self) -> String {
+        match (self.applied_cycles, self.rebuilt_cycles) {
+            (0, 0) => String::new(),
+            (_, 0) => "apply".to_owned(),
+            (0, _) => "rebuild".to_owned(),
+            (applied, rebuilt) => format!("apply {applied}, rebuild {rebuilt}"),
+        }
+    }
+
     /// The name of the row's series in the plot.
     pub(super) fn series(&self) -> String {
         let backend = self.backend.name();
         match self.experiment {
             Experiment::Threads if self.updates == 0 => format!("{backend}, queries"),
             Experiment::Threads => format!("{backend}, updates"),
+            Experiment::Moved if !self.update_choice.is_empty() => {
+                format!("{backend}, {}", self.update_choice)
+            }
             _ => backend.to_owned(),
         }
     }
@@ -144,11 +169,14 @@ impl ResultRow for Row {
         Column { title: "queries/s", width: 11, cell: |row| format!("{:.0}", row.queries_per_s) },
         Column { title: "p50 ms", width: 8, cell: |row| format!("{:.2}", row.cycle_ms_p50) },
         Column { title: "p99 ms", width: 8, cell: |row| format!("{:.2}", row.cycle_ms_p99) },
+        Column { title: "max ms", width: 8, cell: |row| format!("{:.2}", row.cycle_ms_max) },
         Column { title: "behind", width: 6, cell: |row| row.epochs_behind.to_string() },
         Column { title: "found", width: 6, cell: |row| format!("{:.2}", row.results_per_query) },
         Column { title: "B/object", width: 8, cell: |row| format!("{:.1}", row.bytes_per_object) },
         Column { title: "cells", width: 9, cell: |row| row.cells.to_string() },
         Column { title: "bucket", width: 6, cell: |row| row.bucket_objects.to_string() },
+        Column { title: "B/update", width: 8, cell: |row| format!("{:.1}", row.bytes_per_update) },
+        Column { title: "grid", width: 7, cell: Self::ran },
     ];
 
     fn backend(&self) -> &'static str {

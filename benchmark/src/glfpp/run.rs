@@ -59,7 +59,7 @@ pub(super) fn run_prepared(
         let recording = measured.recording.take();
         let breakdown = recording.as_ref().and_then(Breakdown::new);
         let about = (options.threads(), &*out.machine);
-        let row = Row::new(case, *name, measured, breakdown.as_ref(), about);
+        let row = Row::new(prepared, *name, measured, breakdown.as_ref(), about);
         let series = row.series();
         out.add(row);
         if let (Some(recording), Some(breakdown)) = (recording, breakdown) {
@@ -86,7 +86,12 @@ fn draw(folder: &Path, name: &str, rows: &[Row]) -> Result<(), BenchmarkError> {
             Experiment::CellsUpdates | Experiment::CellsQueries => "cells",
             Experiment::Threads => "resident threads on the device",
             Experiment::Gauss => "hot-spots",
-            Experiment::Large | Experiment::Small | Experiment::Attributes => "distribution",
+            Experiment::Moved => "objects that move in a cycle",
+            Experiment::Overlap => "queries with the same window",
+            Experiment::Large
+            | Experiment::Small
+            | Experiment::Network
+            | Experiment::Attributes => "distribution",
         },
         y_text: match query_rows {
             0 => "million updates/s",

@@ -22,6 +22,11 @@ impl CycleTimes {
         self.0.saturating_record(took.as_micros() as u64);
     }
 
+    /// The longest time, milliseconds.
+    pub(crate) fn longest_ms(&self) -> f64 {
+        self.0.max() as f64 / 1e3
+    }
+
     /// The quantile `share` of the times, milliseconds.
     pub(crate) fn quantile_ms(&self, share: f64) -> f64 {
         self.0.value_at_quantile(share) as f64 / 1e3

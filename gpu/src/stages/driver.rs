@@ -173,7 +173,11 @@ impl Driver {
             query: &mut self.query,
         };
         let events = self.subscription.finish(&mut search, &staged, pass)?;
-        self.context.status.set(|now| now.reported += 1);
+        let grid_updates = self.update.updates;
+        self.context.status.set(|now| {
+            now.reported += 1;
+            now.grid_updates = grid_updates;
+        });
         let work = staged.work.take().filter(|_| unanswered.is_none());
         let (unfinished, query_work) = work.map(QueryWork::into_parts).unwrap_or_default();
         let mut arena = staged.arena;

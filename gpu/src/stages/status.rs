@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use shoal_engine::GridUpdates;
+
 /// Status that callers read without waiting for a cycle's answers.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
@@ -21,6 +23,8 @@ pub(crate) struct Now {
     pub(crate) reported: u64,
     /// The next time at which a membership may change without a new fix.
     pub(crate) due_ms: Option<i64>,
+    /// How the reported cycles updated the grids.
+    pub(crate) grid_updates: GridUpdates,
 }
 
 impl Status {
@@ -42,6 +46,11 @@ impl Status {
             now = self.changed.wait(now).unwrap_or_else(PoisonError::into_inner);
         }
         now.due_ms
+    }
+
+    /// How the reported cycles updated the grids.
+    pub(crate) fn grid_updates(&self) -> GridUpdates {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).grid_updates
     }
 
     pub(crate) fn set(&self, change: impl FnOnce(&mut Now)) {

@@ -50,6 +50,16 @@ impl EngineOptions {
     }
 }
 
+/// Cycles by the method that updated a grid. No answer depends on the method.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GridUpdates {
+    /// Cycles whose moves were applied to the cells that the objects left and entered.
+    pub applied: u64,
+    /// Cycles that rebuilt all cells from the newest positions, also because their moves could not
+    /// be applied.
+    pub rebuilt: u64,
+}
+
 /// What drives a fleet's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
@@ -240,6 +250,9 @@ pub trait Backend: Send {
 
     /// Bytes held by the state (index, records, cells) and the scratch memory of cycles.
     fn memory_bytes(&self) -> u64;
+
+    /// How the cycles so far updated the grid. An import counts nothing.
+    fn grid_updates(&self) -> GridUpdates;
 
     /// Submits one cycle and waits for it.
     ///

@@ -27,7 +27,7 @@ pub mod sphere;
 pub mod stage;
 pub mod subscription;
 
-pub use backend::{Backend, Clock, EngineOptions};
+pub use backend::{Backend, Clock, EngineOptions, GridUpdates};
 pub use cycle::{CycleInput, CycleOutput, ExportHeader, Request, RequestOutcome, Snapshot, Ticket};
 pub use error::{EngineError, GeometryError};
 pub use events::{EventHead, EventSet, KindList, RegionEvents, SharedBytes};

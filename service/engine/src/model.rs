@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use shoal_codec::{FixColumns, FixRow, VALIDITY_UNKNOWN};
 
-use crate::backend::{Backend, Clock, EngineOptions};
+use crate::backend::{Backend, Clock, EngineOptions, GridUpdates};
 use crate::cycle::{
     CycleInput, CycleOutput, ExportHeader, Refusal, Request, RequestOutcome, Snapshot, Ticket,
 };
@@ -386,5 +386,10 @@ impl Backend for Model {
 
     fn memory_bytes(&self) -> u64 {
         self.objects() * size_of::<(u64, FixRow)>() as u64
+    }
+
+    /// It has no grid.
+    fn grid_updates(&self) -> GridUpdates {
+        GridUpdates::default()
     }
 }

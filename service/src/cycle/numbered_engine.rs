@@ -7,7 +7,9 @@
 use std::collections::VecDeque;
 
 use shoal_codec::FixColumns;
-use shoal_engine::{Backend, CycleInput, CycleOutput, EngineError, ExportHeader, Snapshot, Ticket};
+use shoal_engine::{
+    Backend, CycleInput, CycleOutput, EngineError, ExportHeader, GridUpdates, Snapshot, Ticket,
+};
 
 /// The epoch of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +64,11 @@ impl NumberedEngine {
     /// See [`Backend::memory_bytes`].
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.backend.memory_bytes()
+    }
+
+    /// See [`Backend::grid_updates`].
+    pub(crate) fn grid_updates(&self) -> GridUpdates {
+        self.backend.grid_updates()
     }
 
     /// The epoch after all submitted cycles, unless one of them fails.

@@ -460,11 +460,13 @@ impl EngineThread {
         if let Some(rows) = paced_rows {
             self.pace.learn(rows, output.query_work.iter().sum(), time, now);
         }
-        let memory_bytes = self.engine.backend.memory_bytes();
+        let (memory_bytes, grid_updates) =
+            (self.engine.backend.memory_bytes(), self.engine.backend.grid_updates());
         let cycles_in_flight = self.in_flight.len() as u64;
         // Update the view before the replies: a client may query this cycle's epoch at once.
         self.shared.update_view(|view| {
-            view.update(&output, plan.refused_on_receipt(), memory_bytes);
+            view.update(&output, plan.refused_on_receipt());
+            (view.memory_bytes, view.grid_updates) = (memory_bytes, grid_updates);
             view.cycles_in_flight = cycles_in_flight;
         });
         if let Some(following) = self.shared.following() {

@@ -3,7 +3,7 @@
 //! The engine thread writes it once per cycle; GetFleet, ListFleets and the metrics read it. All
 //! values belong to the same epoch. Counts start with the engine.
 
-use shoal_engine::{CycleOutput, RequestOutcome};
+use shoal_engine::{CycleOutput, GridUpdates, RequestOutcome};
 
 /// Rows since the engine started, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct FleetView {
     pub objects: u64,
     /// Bytes of the engine's state.
     pub memory_bytes: u64,
+    /// How cycles updated the engine's grid.
+    pub grid_updates: GridUpdates,
     /// Rows so far.
     pub rows: RowTotals,
     /// Queries answered so far.
@@ -60,12 +62,11 @@ pub struct FleetView {
 
 impl FleetView {
     /// Adds one cycle, and the rows refused on its receipt.
-    pub(super) fn update(&mut self, output: &CycleOutput, on_receipt: u64, memory_bytes: u64) {
+    pub(super) fn update(&mut self, output: &CycleOutput, on_receipt: u64) {
         self.epoch = output.epoch;
         self.clock_rewinds += u64::from(output.clock_ms < self.clock_ms);
         self.clock_ms = output.clock_ms;
         self.objects = output.objects;
-        self.memory_bytes = memory_bytes;
         self.queries += output.answers.len() as u64;
         self.rows.refused += on_receipt;
         for outcome in &output.requests {

@@ -26,6 +26,7 @@ pub struct FleetJson {
     objects: u64,
     memory_bytes: u64,
     engine: String,
+    grid_updates: Value,
     rows: Value,
     queries: u64,
     durability: &'static str,
@@ -53,6 +54,7 @@ impl FleetJson {
             objects: fleet.object_count,
             memory_bytes: fleet.memory_bytes,
             engine: fleet.engine.clone(),
+            grid_updates: grid_updates_json(&fleet.grid_updates.unwrap_or_default()),
             rows: counts_json(&fleet.row_counts.unwrap_or_default()),
             queries: fleet.query_count,
             durability: durability_name(fleet),
@@ -98,6 +100,10 @@ pub fn counts_json(rows: &v1::RowCounts) -> Value {
         "ahead": ahead,
         "expired": expired,
     })
+}
+
+fn grid_updates_json(updates: &v1::GridUpdates) -> Value {
+    json!({ "applied": updates.applied, "rebuilt": updates.rebuilt })
 }
 
 fn log_json(log: &v1::FleetLog) -> Value {

@@ -287,6 +287,7 @@ macro_rules! render {
                 const MEMBER: &str = concat!(",\"", stringify!($api), "\":");
                 const MEMBER_BYTES: [u8; MEMBER.len()] = array(MEMBER);
                 const STORED_THOUSANDTHS: i64 = THOUSAND as i64 / MEASURES.$field.per_unit as i64;
+                const { assert!(STORED_THOUSANDTHS as f64 * MEASURES.$field.per_unit == THOUSAND as f64) };
                 at = put(text, at, &MEMBER_BYTES);
                 at = match MEASURES.$field.known(fix.$field) {
                     Some(stored) => thousandths(text, at, i64::from(stored) * STORED_THOUSANDTHS),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use shoal_engine::GridUpdates;
 use shoal_history::Gap;
 use shoal_proto::v1;
 
@@ -29,6 +30,7 @@ pub(super) fn message(fleet: &Fleet, engine: &str, unfenced_leader: String) -> v
         clock_set_back_count: view.clock_rewinds,
         object_count: view.objects,
         memory_bytes: view.memory_bytes,
+        grid_updates: Some(grid_updates_message(view.grid_updates)),
         engine: engine.to_owned(),
         row_counts: Some(row_counts(&view.rows)),
         query_count: view.queries,
@@ -40,6 +42,11 @@ pub(super) fn message(fleet: &Fleet, engine: &str, unfenced_leader: String) -> v
         kind: kind_value(fleet.kind()).into(),
         name_count: fleet.names().map_or(0, |names| names.len() as u64),
     }
+}
+
+fn grid_updates_message(updates: GridUpdates) -> v1::GridUpdates {
+    let GridUpdates { applied, rebuilt } = updates;
+    v1::GridUpdates { applied, rebuilt }
 }
 
 fn log_message(log: &FleetLog) -> v1::FleetLog {

@@ -48,8 +48,8 @@ async fn send<T: RowMessage<Header = AnswerHeader>>(
     let mut from = 0;
     loop {
         let to = rows.min(from + rows_at_once);
-        let rows_of = StoredRows::of(fleet, header.take(), &answered.get(0), from..to);
-        sender.send(Chunk::of(&query_context.call, rows_of, T::new)).await?;
+        let part = StoredRows::of(fleet, header.take(), &answered.get(0), from..to);
+        sender.send(Chunk::of(&query_context.call, part, T::new)).await?;
         from = to;
         if from == rows {
             return Ok(());

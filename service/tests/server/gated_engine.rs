@@ -5,7 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use shoal_codec::FixColumns;
 use shoal_engine::cpu::CpuBackend;
 use shoal_engine::{
-    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, ExportHeader, Snapshot, Ticket,
+    Backend, CycleInput, CycleOutput, EngineError, EngineOptions, ExportHeader, GridUpdates,
+    Snapshot, Ticket,
 };
 use shoal_service::ServerOptions;
 use shoal_service::engine_choice::EngineFactory;
@@ -206,5 +207,9 @@ impl Backend for GatedEngine {
 
     fn memory_bytes(&self) -> u64 {
         self.inner().memory_bytes()
+    }
+
+    fn grid_updates(&self) -> GridUpdates {
+        self.inner().grid_updates()
     }
 }

@@ -41,7 +41,7 @@ fn invalid_flags_are_refused() {
         &["--pgrid-side", "64", "--pgrid-bucket-lines", "17"],
         &["--cuda-side", "0"],
         &["--cuda-side", "8193"],
-        &["--cuda-way", "fast"],
+        &["--cuda-method", "fast"],
     ] {
         assert!(parsed::<Options>(&[], flags).is_err(), "{flags:?}");
     }

@@ -67,7 +67,7 @@ fn answers_do_not_depend_on_the_number_of_cells() {
         let cells: Vec<u64> = rows.iter().map(|row| row["cells"].as_u64().unwrap()).collect();
         assert_eq!(cells, [256, 1_024, 4_096, 16_384]);
         assert!(rows.iter().all(|row| row["answer_hash"] == rows[0]["answer_hash"]));
-        assert!(rows.iter().all(|row| row["launch_threads"] == 0 && row["update_way"] == ""));
+        assert!(rows.iter().all(|row| row["launch_threads"] == 0 && row["update_choice"] == ""));
         assert!(rows.iter().all(|row| row["dispatch_ms"].is_null()), "no device, no stages");
     }
 }

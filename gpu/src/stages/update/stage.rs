@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
-use shoal_engine::EngineError;
 use shoal_engine::layout::{DispatchReport, Entry, Grid};
+use shoal_engine::{EngineError, GridUpdates};
 
 use super::cost::{Cost, UpdateMethod};
 use super::grid_choice::{GridChoice, SAMPLE};
@@ -38,6 +38,8 @@ pub(crate) struct UpdateStage {
     tables: Tables,
     grid_choice: GridChoice,
     cost: Cost,
+    /// How cycles updated the grids.
+    pub(crate) updates: GridUpdates,
     outgrown_host: PinnedBuffer<Outgrown>,
     squares_host: PinnedBuffer<u64>,
     /// The last queued update, until it is confirmed as applied.
@@ -56,6 +58,7 @@ impl UpdateStage {
             tables: Tables::new(memory)?,
             grid_choice: GridChoice::first(&context.options.space, tuning.side),
             cost: Cost::new(tuning.update_method),
+            updates: GridUpdates::default(),
             outgrown_host: PinnedBuffer::new(memory, 1)?,
             squares_host: PinnedBuffer::new(memory, 1)?,
             updating: None,
@@ -106,8 +109,10 @@ impl UpdateStage {
             false
         };
         if is_applied {
+            self.updates.applied += 1;
             state.grids[parity].epoch = Some(state.epoch);
         } else {
+            self.updates.rebuilt += 1;
             self.publish(state, report.moves)?;
             self.build(state, state.epoch, cheaper == UpdateMethod::Rebuild)?;
         }
@@ -239,6 +244,8 @@ impl UpdateStage {
         }
         if update.checks && self.outgrown_host.as_slice()[0].has_failed() {
             self.cost.learn_failure(update.units, state.records.slots);
+            self.updates.applied -= 1;
+            self.updates.rebuilt += 1;
             state.grids[update.epoch as usize % 2].epoch = None;
         }
         self.updated = Some(self.stream.record_event(None).map_err(fault)?);

@@ -155,6 +155,7 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
         clock_ms => format!("{}, at {}", clock_name(fleet), rfc3339(clock_ms)),
     };
     let rows = fleet.row_counts.unwrap_or_default();
+    let v1::GridUpdates { applied, rebuilt } = fleet.grid_updates.unwrap_or_default();
     let objects_max = fleet.limits.unwrap_or_default().objects_max;
     let properties = [
         ("space", space_name(fleet)),
@@ -166,6 +167,7 @@ pub fn fleet_details(fleet: &v1::Fleet) -> Table {
         ("objects", format!("{} of at most {objects_max}", fleet.object_count)),
         ("memory", bytes_text(fleet.memory_bytes)),
         ("epoch", fleet.epoch.to_string()),
+        ("grid updates", format!("{applied} applied, {rebuilt} rebuilt")),
         ("term", fleet.term.to_string()),
         ("clock set back", fleet.clock_set_back_count.to_string()),
         ("rows applied", rows.applied.to_string()),

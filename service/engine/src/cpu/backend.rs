@@ -22,7 +22,7 @@ use super::scan::Cells;
 use super::shard::{SHARDS, Shard, ShardCycle};
 use super::subscription;
 use super::view::View;
-use crate::backend::{Backend, Clock, EngineOptions};
+use crate::backend::{Backend, Clock, EngineOptions, GridUpdates};
 use crate::cycle::{
     CycleInput, CycleOutput, ExportHeader, Request, RequestOutcome, Snapshot, Ticket,
 };
@@ -51,6 +51,7 @@ pub struct CpuBackend {
     queries: QueryTable,
     outputs: VecDeque<(Ticket, CycleOutput)>,
     next_ticket: u64,
+    grid_updates: GridUpdates,
     export: Option<Export>,
 }
 
@@ -73,6 +74,7 @@ impl CpuBackend {
             dispatch: Dispatch::default(),
             outputs: VecDeque::new(),
             next_ticket: 1,
+            grid_updates: GridUpdates::default(),
             export: None,
         }
     }
@@ -216,6 +218,9 @@ impl CpuBackend {
             self.bands = Vec::new();
             (self.grid, self.bands, self.chosen) =
                 regrid::rebuild(&self.options.space, &mut self.shards);
+            self.grid_updates.rebuilt += 1;
+        } else {
+            self.grid_updates.applied += 1;
         }
     }
 
@@ -363,5 +368,9 @@ impl Backend for CpuBackend {
         let shards: usize = self.shards.iter().map(Shard::memory_bytes).sum();
         let bands: usize = self.bands.iter().map(Band::memory_bytes).sum();
         (shards + bands + self.dispatch.memory_bytes() + self.queries.memory_bytes()) as u64
+    }
+
+    fn grid_updates(&self) -> GridUpdates {
+        self.grid_updates
     }
 }

@@ -19,11 +19,14 @@ pub(super) struct RowOrder {
 impl RowOrder {
     /// Sorts rows of different objects ascending by object.
     pub(super) fn sort(&mut self, rows: &mut [FoundRow]) {
+        if !(RADIX_ROWS..parallel::PARALLEL_SORT).contains(&rows.len()) {
+            return parallel::sort(rows, |row| *row);
+        }
         let objects = || rows.iter().map(|(object, _)| *object);
         let (least, greatest) = (objects().min().unwrap_or(0), objects().max().unwrap_or(0));
         let bits = u64::BITS - (greatest - least).leading_zeros();
-        if rows.len() < RADIX_ROWS || rows.len() >= parallel::PARALLEL_SORT || bits > u32::BITS {
-            return parallel::sort(rows, |row| *row);
+        if bits > u32::BITS {
+            return rows.sort_unstable();
         }
         self.words.clear();
         let word = |&(object, slot): &FoundRow| (object - least) << u32::BITS | u64::from(slot);
