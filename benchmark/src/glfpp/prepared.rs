@@ -1,7 +1,7 @@
 //! The rows and queries of a run, made before its clock starts.
 //!
-//! Rows are blocks in host memory, raw or encoded. No row is used twice, and the same case gives the same bytes
-//! on any machine.
+//! Rows are blocks in host memory, raw or encoded. No row is used twice, and the same case gives
+//! the same bytes on any machine.
 
 use shoal_codec::Block;
 use shoal_engine::{Query, Space};

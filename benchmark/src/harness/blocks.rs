@@ -1,8 +1,9 @@
 //! Rows of a workload as blocks in host memory, encoded before any clock starts.
 //!
-//! A raw row has 20 bytes, 34 with all attributes. Generators run in parallel, each with its share of
-//! the objects and one block in every cycle. Their number depends only on the cycle, so the same
-//! parameters produce the same bytes on any machine.
+//! A raw row has 20 bytes, 34 with all attributes. Generators run in parallel, each with its share
+//! of the objects and one block in every cycle, or several if blocks have a lower limit of rows.
+//! The number of generators depends only on the cycle, so the same parameters produce the same
+//! bytes on any machine.
 
 use std::thread;
 
