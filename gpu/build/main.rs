@@ -36,12 +36,14 @@ encoding_table!(encodings);
 mod argument_layout;
 
 /// Files with entry points, by stage; `probe` is for tests alone and not part of the library.
-const KERNELS: [&str; 32] = [
+const KERNELS: [&str; 34] = [
     "records/records",
     "dispatch/admission",
     "dispatch/dispatch",
     "dispatch/ordered",
     "update/update",
+    "update/rebuild",
+    "update/rebuild_place",
     "query/query",
     "query/warp_query",
     "query/nearest",

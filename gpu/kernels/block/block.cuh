@@ -21,6 +21,23 @@ __device__ inline u32 block_append(bool yes, u32* length) {
     return firsts[warp] + __popc(votes & lanes_below());
 }
 
+// The sum of the values of the threads before this one; `*sum` becomes that of all threads.
+__device__ inline u32 block_sum_before(u32 value, u32* sum) {
+    __shared__ u32 sums[33];
+    u32 warp = threadIdx.x / 32, to = warp_sum_to(value);
+    __syncthreads();
+    if (lane() == 31) sums[warp] = to;
+    __syncthreads();
+    if (warp == 0) {
+        u32 each = lane() < blockDim.x / 32 ? sums[lane()] : 0, all = warp_sum_to(each);
+        sums[lane()] = all - each;
+        if (lane() == 31) sums[32] = all;
+    }
+    __syncthreads();
+    *sum = sums[32];
+    return sums[warp] + to - value;
+}
+
 // As `warp_count_by_key`, but the group of the block's first thread, in many blocks the only one,
 // is counted with one atomic per block.
 __device__ inline void block_count_by_key(bool yes, u32 group, u32* counter, u32 each = 1) {

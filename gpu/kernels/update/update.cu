@@ -1,6 +1,4 @@
-// The kernels of stage update. `update_` kernels apply moves to a grid, `rebuild_` kernels rebuild
-// it. Each kernel's comment says what one thread handles.
-#include "block/block.cuh"
+// Applies moves to a grid. Each kernel's comment says what one thread handles.
 #include "update/update.cuh"
 
 // Writes a deletion and an insertion for every object that changes its cell. Applies a move within
@@ -162,62 +160,6 @@ extern "C" __global__ void update_close(Cells cells, const u32* keys, u32 length
         cells.places[entry.slot] = place;
     }
     cell->count = count;
-}
-
-// Writes the cell of every slot to `keys`, NO_KEY for slots without an object, and the slot to
-// `values`. One thread a slot.
-extern "C" __global__ void rebuild_keys(Grid grid, const Entry* current, u32 slots, u32* keys,
-                                        u32* values) {
-    u32 slot = blockIdx.x * blockDim.x + threadIdx.x;
-    if (slot >= slots) return;
-    Entry entry = current[slot];
-    keys[slot] = entry.slot == NO_SLOT ? NO_KEY : cell_of(grid, entry.x, entry.y);
-    values[slot] = slot;
-}
-
-// Finds where each cell's objects begin and end among the sorted keys. `spans` is initially zero.
-// One thread a sorted key.
-extern "C" __global__ void rebuild_spans(const u32* keys, u32 length, Span* spans) {
-    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= length) return;
-    u32 key = keys[at];
-    if (key == NO_KEY) return;
-    if (at == 0 || keys[at - 1] != key) spans[key].first = at;
-    if (at + 1 == length || keys[at + 1] != key) spans[key].end = at + 1;
-}
-
-// Writes the capacity of every cell, equal to its count if `is_tight` is set, and adds the squares
-// of the counts to `squares`, a measure of how uneven the counts are. One thread a cell.
-extern "C" __global__ void rebuild_capacities(const Span* spans, u32 cells, float mean,
-                                              u32 is_tight, u32* capacities, u64* squares) {
-    u32 cell = blockIdx.x * blockDim.x + threadIdx.x;
-    u64 square = 0;
-    if (cell < cells) {
-        u32 count = spans[cell].end - spans[cell].first;
-        capacities[cell] = is_tight != 0 ? count : capacity_of(count, mean);
-        square = (u64)count * count;
-    }
-    block_add(square, squares);
-}
-
-// Writes the cells, and to `spare_first` the place after the last cell's capacity. One thread a
-// cell.
-extern "C" __global__ void rebuild_cells(Cells cells, const Span* spans, const u32* starts,
-                                         const u32* capacities, u32 length, u64* spare_first) {
-    u32 cell = blockIdx.x * blockDim.x + threadIdx.x;
-    if (cell >= length) return;
-    if (cell == length - 1) *spare_first = (u64)starts[cell] + capacities[cell];
-    cells.cells[cell] = {starts[cell], spans[cell].end - spans[cell].first, capacities[cell], 0};
-}
-
-// Puts the objects into their cells. One thread a sorted key.
-extern "C" __global__ void rebuild_fill(Cells cells, const Entry* current, const u32* keys,
-                                        const u32* values, u32 length, const Span* spans) {
-    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= length) return;
-    u32 key = keys[at];
-    if (key == NO_KEY) return;
-    cells.entries[cells.cells[key].start + (at - spans[key].first)] = current[values[at]];
 }
 
 // Records the place of every object in a rebuilt grid. One warp a cell.

@@ -12,7 +12,8 @@ use cudarc::nvrtc::Ptx;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{
     CODEC_ORDER_BYTES, CODEC_ORDER_THREADS, CODEC_SCATTER_BUFFERS, CODEC_SCATTER_BYTES,
-    CODEC_SCATTER_THREADS, CODEC_STRING_THREADS, Grid, Rules,
+    CODEC_SCATTER_THREADS, CODEC_STRING_THREADS, Grid, REBUILD_BLOCK_BYTES, REBUILD_COUNT_THREADS,
+    REBUILD_EACH, REBUILD_ENTRY_BYTES, REBUILD_THREADS, Rules,
 };
 
 use super::argument_layout::{
@@ -72,8 +73,8 @@ macro_rules! kernels {
                 $(
                     let image = include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".fatbin"));
                     let module = context.load_module(Ptx::from_binary(image.to_vec()))?;
-                    let width = width_of($file, width, shared_bytes);
-                    $(let $name = Kernel::new(module.load_function(stringify!($name))?, width)?;)+
+                    let of_file = width_of($file, width, shared_bytes);
+                    $(let $name = Kernel::new(module.load_function(stringify!($name))?, of_file)?;)+
                 )+
                 Ok(Self { $($($name,)+)+ has_clusters })
             }
@@ -93,8 +94,9 @@ kernels! {
         dispatch_expire;
     "dispatch/ordered": ordered_keys, ordered_settle, ordered_missing, ordered_clear;
     "update/update": update_keys, update_spans, update_holes, update_grow, update_insert,
-        update_close, update_locate, update_publish, update_sample, rebuild_keys, rebuild_spans,
-        rebuild_capacities, rebuild_cells, rebuild_fill;
+        update_close, update_locate, update_publish, update_sample;
+    "update/rebuild": rebuild_bins, rebuild_counts, rebuild_capacities, rebuild_cells;
+    "update/rebuild_place": rebuild_partition, rebuild_fill;
     "query/query": query_rows, query_items, query_work, query_count,
         query_count_rectangles, query_withhold, query_bounds, query_write, query_write_many,
         query_fixes, query_get;
@@ -124,6 +126,16 @@ kernels! {
 /// launched.
 fn width_of(file: &str, width: Width, shared_bytes: u32) -> Width {
     match file {
+        "update/rebuild" => Width::of_blocks(REBUILD_COUNT_THREADS),
+        "update/rebuild_place" => {
+            let bytes =
+                |threads| threads * REBUILD_EACH * REBUILD_ENTRY_BYTES + REBUILD_BLOCK_BYTES;
+            let threads = match bytes(REBUILD_THREADS) <= shared_bytes {
+                true => REBUILD_THREADS,
+                false => REBUILD_THREADS / 2,
+            };
+            Width::with_shared(threads, bytes(threads))
+        }
         "query/sort" | "codec/group" => Width::FULL,
         "codec/decode" | "codec/runs" => Width::of_blocks(DECODE_THREADS),
         "codec/scatter" => {
@@ -175,6 +187,10 @@ impl Kernel {
             *pointer = argument.value.cast_mut();
         }
         pointers
+    }
+
+    pub(super) fn block_threads(&self) -> u32 {
+        self.block_threads
     }
 
     /// Warps of a block.
@@ -460,8 +476,9 @@ mod tests {
         for each in [32, 64, 160, 256, 512, 1_024] {
             let narrow = Kernels::narrow(&context, each * multiprocessors).unwrap();
             for ((name, narrow), (_, full)) in narrow.all().into_iter().zip(full.all()) {
-                // Sorts and the codec are never narrow.
-                let is_wide = name.starts_with("sort_") || name.starts_with("codec_");
+                // Sorts, rebuilds and the codec are never narrow.
+                let is_wide =
+                    ["sort_", "rebuild_", "codec_"].iter().any(|stage| name.starts_with(stage));
                 let each = if is_wide { u32::MAX } else { each };
                 let (found, most) = (resident(narrow), resident(full));
                 assert_eq!(found, each.min(most), "{name}, {each} on each of {multiprocessors}");

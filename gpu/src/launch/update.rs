@@ -1,10 +1,10 @@
-//! Launches of stage update.
+//! Launches of stage update that apply moves.
 //!
 //! One safe function per kernel, or per sequence of kernels that always run together.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{Entry, Grid};
+use shoal_engine::layout::Entry;
 
 use super::argument_layout::{
     CellsArgument, MovedArgument, Outgrown, RecordsArgument, Span, SpareArgument,
@@ -12,14 +12,10 @@ use super::argument_layout::{
 use super::memory::DeviceBuffer;
 use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
 
-/// By cell: its first entry and its capacity; then the first entry after all cells.
-pub(crate) type CellCapacities<'a> =
-    (&'a DeviceBuffer<u32>, &'a DeviceBuffer<u32>, &'a DeviceBuffer<u64>);
-
 /// Threads of a kernel that takes its work from a list on the device.
 const LIST_THREADS: u64 = 1024 * BLOCK_THREADS as u64;
 
-/// Operations sorted by (cell, kind), or objects sorted by cell, with their lists.
+/// Operations sorted by (cell, kind), with their lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clustered<'a> {
     pub(crate) keys: &'a DeviceBuffer<u32>,
@@ -116,58 +112,5 @@ impl Kernels {
         assert!(current.len() >= slots as usize, "every slot has a position");
         let length = sample.len() as u32;
         enqueue!(self.update_sample, stream, length; current, slots, step, sample, length)
-    }
-
-    /// Writes the cell of every slot as its key.
-    pub(crate) fn rebuild_keys(
-        &self,
-        stream: &CudaStream,
-        grid: &Grid,
-        current: &DeviceBuffer<Entry>,
-        slots: u32,
-        keys: &DeviceBuffer<u32>,
-        values: &DeviceBuffer<u32>,
-    ) -> Result<(), EngineError> {
-        assert!(current.len().min(keys.len()).min(values.len()) >= slots as usize, "a key a slot");
-        enqueue!(self.rebuild_keys, stream, slots; grid, current, slots, keys, values)
-    }
-
-    /// Counts the objects of every cell and computes its capacity.
-    pub(crate) fn rebuild_capacities(
-        &self,
-        stream: &CudaStream,
-        sorted: &Clustered<'_>,
-        cells: u32,
-        mean: f32,
-        is_tight: bool,
-        capacities: &DeviceBuffer<u32>,
-        squares: &DeviceBuffer<u64>,
-    ) -> Result<(), EngineError> {
-        assert!(sorted.keys.len() >= sorted.length as usize, "every key is in range");
-        assert!(sorted.spans.len().min(capacities.len()) >= cells as usize, "a capacity a cell");
-        let length = sorted.length;
-        enqueue!(self.rebuild_spans, stream, length; sorted.keys, length, sorted.spans)?;
-        let is_tight = u32::from(is_tight);
-        enqueue!(self.rebuild_capacities, stream, cells; sorted.spans, cells, mean, is_tight,
-            capacities, squares)
-    }
-
-    /// Lays the cells out and fills them.
-    pub(crate) fn rebuild_fill(
-        &self,
-        stream: &CudaStream,
-        cells: &CellsArgument,
-        length: u32,
-        current: &DeviceBuffer<Entry>,
-        sorted: &Clustered<'_>,
-        (starts, capacities, spare_first): CellCapacities<'_>,
-    ) -> Result<(), EngineError> {
-        assert!(starts.len().min(capacities.len()) >= length as usize, "a start a cell");
-        assert!(sorted.keys.len().min(sorted.slots.len()) >= sorted.length as usize, "the keys");
-        enqueue!(self.rebuild_cells, stream, length; cells, sorted.spans, starts, capacities,
-            length, spare_first)?;
-        let count = sorted.length;
-        enqueue!(self.rebuild_fill, stream, count; cells, current, sorted.keys, sorted.slots, count,
-            sorted.spans)
     }
 }

@@ -158,6 +158,20 @@ constants! { CONSTANTS:
     PART_END_HEIGHT: u32 = u32::MAX;
     /// Flag of a part: the query requests only the number of objects.
     PART_COUNT: u32 = 1 << 31;
+    /// Entries that a thread handles when a grid is rebuilt.
+    REBUILD_EACH: u32 = 8;
+    /// Threads of a block that counts entries, and maximum number of threads of one that moves
+    /// them.
+    REBUILD_COUNT_THREADS: u32 = 512;
+    REBUILD_THREADS: u32 = 1024;
+    /// Maximum number of bins of consecutive cells by which entries are partitioned.
+    REBUILD_BINS: u32 = 2048;
+    /// Maximum number of cells that a block counts in its shared memory.
+    REBUILD_WINDOW: u32 = 8192;
+    /// Bytes of shared memory of a block that moves entries: for each entry (itself and two numbers
+    /// of a bin or cell), and the variables that the kernel declares, at most.
+    REBUILD_ENTRY_BYTES: u32 = 24;
+    REBUILD_BLOCK_BYTES: u32 = 256;
     /// Maximum number of matches of one `Item` that are stored between counting and writing.
     ITEM_MATCHES: u32 = 16;
     /// Maximum number of matches of one query that a warp sorts while it finds them.

@@ -136,9 +136,7 @@ impl Trial {
             end = cell.start + cell.capacity;
             let range = cell.start as usize..(cell.start + cell.count) as usize;
             let mut found = seen.entries[range].to_vec();
-            if !is_in_order {
-                found.sort_unstable_by_key(|entry| entry.slot);
-            }
+            found.sort_unstable_by_key(|entry| entry.slot);
             assert_eq!(found, expected, "{what}: cell {number}");
         }
     }

@@ -34,7 +34,7 @@ pub enum UpdateMethod {
 
 impl Cost {
     pub(crate) fn new(forced: Option<UpdateMethod>) -> Self {
-        Self { launch_ns: 40_000.0, apply_ns: 0.4, rebuild_ns: 0.1, locate_ns: 0.16, forced }
+        Self { launch_ns: 40_000.0, apply_ns: 0.4, rebuild_ns: 0.06, locate_ns: 0.16, forced }
     }
 
     /// The forced method, or the cheaper one: applying the moves of `moved` slots of two cycles, or
@@ -90,11 +90,11 @@ mod tests {
     #[test]
     fn what_fails_is_tried_less() {
         let mut cost = Cost::new(None);
-        assert_eq!(cost.cheaper(2_000_000, 10_000_000, true), UpdateMethod::Apply);
+        assert_eq!(cost.cheaper(1_000_000, 10_000_000, true), UpdateMethod::Apply);
         for _ in 0..10 {
-            cost.learn_failure(2_000_000, 10_000_000);
+            cost.learn_failure(1_000_000, 10_000_000);
         }
-        assert_eq!(cost.cheaper(2_000_000, 10_000_000, true), UpdateMethod::Rebuild);
+        assert_eq!(cost.cheaper(1_000_000, 10_000_000, true), UpdateMethod::Rebuild);
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         for _ in 0..100 {
             cost.learn(UpdateMethod::Rebuild, 1 << 20, 0.05);
         }
-        assert_eq!(cost.cheaper(2_000_000, 10_000_000, true), UpdateMethod::Rebuild);
+        assert_eq!(cost.cheaper(1_000_000, 10_000_000, true), UpdateMethod::Rebuild);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use shoal_engine::layout::{Entry, Grid};
 
 use super::tables::Tables;
 use crate::launch::{
-    Clustered, DeviceBuffer, Kernels, MovedArgument, RecordsArgument, SpareArgument, fault,
+    Clustered, DeviceBuffer, Kernels, MovedArgument, Partition, RecordsArgument, SpareArgument,
+    fault,
 };
 use crate::state::grid_cells::GridCells;
 
@@ -36,34 +37,27 @@ impl GridCells {
         let length = self.length();
         let mean = (objects as f64 / f64::from(length)) as f32;
         self.mean = mean;
-        tables.fit_keys(slots as usize)?;
-        tables.fit_cells(length as usize)?;
+        tables.fit_rebuild(slots as usize, length as usize)?;
         self.cells.fit(length as usize)?;
         self.is_located = false;
         self.is_tight = is_tight;
-        tables.spans.fill(stream, 0, length as usize)?;
+        tables.bins.fill(stream, 0, Partition::SUMS as usize)?;
+        tables.counts.fill(stream, 0, length as usize)?;
         tables.squares.fill(stream, 0, 1)?;
-        kernels.rebuild_keys(stream, grid, current, slots, &tables.keys, &tables.slots)?;
-        tables.sort(stream, slots, bits_of(length))?;
-        let sorted = tables.sorted(slots);
-        let (capacities, starts) = (&tables.capacities, &tables.starts);
-        kernels.rebuild_capacities(
-            stream,
-            &sorted,
-            length,
-            mean,
-            is_tight,
-            capacities,
-            &tables.squares,
-        )?;
-        tables.scratch.sum_before(stream, capacities, starts, length)?;
+        let partition = tables.partition(grid, current, slots);
+        kernels.rebuild_bins(stream, &partition)?;
+        tables.scratch.sum_before(stream, &tables.bins, &tables.bin_starts, Partition::SUMS)?;
+        let partition = tables.partition(grid, current, slots);
+        kernels.rebuild_counts(stream, &partition, &tables.counts)?;
+        let numbers = tables.cell_counts();
+        kernels.rebuild_capacities(stream, &numbers, length, (mean, is_tight), &tables.squares)?;
+        tables.scratch.sum_before(stream, &tables.capacities, &tables.starts, length)?;
         match is_tight {
             true => self.entries.fit_with(slots as usize, slots as usize / ENTRIES_SPARE)?,
             false => self.fit_entries(stream, tables, objects as usize)?,
         };
-        let sorted = tables.sorted(slots);
-        let capacities = (&tables.starts, &tables.capacities, &self.spare_first);
-        kernels.rebuild_fill(stream, &self.argument(), length, current, &sorted, capacities)
+        let (partition, numbers) = (tables.partition(grid, current, slots), tables.cell_counts());
+        kernels.rebuild_fill(stream, &self.argument(), &partition, &numbers, &self.spare_first)
     }
 
     /// Fits the entries to the capacities of all cells plus a quarter of the number of objects, for
@@ -100,8 +94,7 @@ impl GridCells {
         records: &RecordsArgument,
     ) -> Result<(), EngineError> {
         let keys = 2 * moved.length();
-        tables.fit_keys(keys as usize)?;
-        tables.fit_cells(self.length() as usize)?;
+        tables.fit_keys(keys as usize, self.length() as usize)?;
         tables.outgrown.fill(stream, 0, 1)?;
         let unsorted = (&tables.keys, &tables.slots);
         kernels.update_keys(stream, &self.argument(), (moved, records), current, unsorted)?;

@@ -1,9 +1,13 @@
-//! Scratch of stage update: keys, spans, holes. One set serves both grids.
+//! Scratch of stage update: keys, spans and holes of moves; bins and counts of a rebuild. One set
+//! serves both grids.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
+use shoal_engine::layout::{Entry, Grid};
 
-use crate::launch::{Clustered, DeviceBuffer, Memory, Outgrown, Scratch, Span};
+use crate::launch::{
+    CellCounts, Clustered, DeviceBuffer, Memory, Outgrown, Partition, Scratch, Span,
+};
 
 /// See the file's head; grows, never shrinks.
 #[derive(Debug)]
@@ -13,7 +17,13 @@ pub(crate) struct Tables {
     sorted_keys: DeviceBuffer<u32>,
     sorted_slots: DeviceBuffer<u32>,
     holes: DeviceBuffer<u32>,
-    pub(crate) spans: DeviceBuffer<Span>,
+    spans: DeviceBuffer<Span>,
+    /// Objects by bin of a rebuild, and the sums before them.
+    pub(crate) bins: DeviceBuffer<u32>,
+    pub(crate) bin_starts: DeviceBuffer<u32>,
+    /// The entries by bin.
+    pub(crate) sorted: DeviceBuffer<Entry>,
+    pub(crate) counts: DeviceBuffer<u32>,
     pub(crate) capacities: DeviceBuffer<u32>,
     pub(crate) starts: DeviceBuffer<u32>,
     pub(crate) squares: DeviceBuffer<u64>,
@@ -30,6 +40,10 @@ impl Tables {
             sorted_slots: DeviceBuffer::new(memory, 1)?,
             holes: DeviceBuffer::new(memory, 1)?,
             spans: DeviceBuffer::new(memory, 1)?,
+            bins: DeviceBuffer::new(memory, Partition::SUMS as usize)?,
+            bin_starts: DeviceBuffer::new(memory, Partition::SUMS as usize)?,
+            sorted: DeviceBuffer::new(memory, 1)?,
+            counts: DeviceBuffer::new(memory, 1)?,
             capacities: DeviceBuffer::new(memory, 1)?,
             starts: DeviceBuffer::new(memory, 1)?,
             squares: DeviceBuffer::new(memory, 1)?,
@@ -38,7 +52,8 @@ impl Tables {
         })
     }
 
-    pub(crate) fn fit_keys(&mut self, length: usize) -> Result<(), EngineError> {
+    /// Fits the lists of `length` keys of moves in `cells` cells.
+    pub(crate) fn fit_keys(&mut self, length: usize, cells: usize) -> Result<(), EngineError> {
         for list in [
             &mut self.keys,
             &mut self.slots,
@@ -48,13 +63,17 @@ impl Tables {
         ] {
             list.fit(length)?;
         }
+        self.spans.fit(cells)?;
+        self.capacities.fit(cells)?;
         Ok(())
     }
 
-    pub(crate) fn fit_cells(&mut self, length: usize) -> Result<(), EngineError> {
-        self.spans.fit(length)?;
-        self.capacities.fit(length)?;
-        self.starts.fit(length)?;
+    /// Fits the lists of a rebuild of `cells` cells with the entries of `slots` slots.
+    pub(crate) fn fit_rebuild(&mut self, slots: usize, cells: usize) -> Result<(), EngineError> {
+        self.sorted.fit(slots)?;
+        for list in [&mut self.counts, &mut self.capacities, &mut self.starts] {
+            list.fit(cells)?;
+        }
         Ok(())
     }
 
@@ -81,5 +100,20 @@ impl Tables {
             // Only rebuilds use capacities.
             outgrown_cells: &self.capacities,
         }
+    }
+
+    /// A rebuild of `grid` from the newest positions.
+    pub(crate) fn partition<'a>(
+        &'a self,
+        grid: &'a Grid,
+        current: &'a DeviceBuffer<Entry>,
+        slots: u32,
+    ) -> Partition<'a> {
+        let (bins, starts, sorted) = (&self.bins, &self.bin_starts, &self.sorted);
+        Partition { grid, current, slots, bins, starts, sorted }
+    }
+
+    pub(crate) fn cell_counts(&self) -> CellCounts<'_> {
+        CellCounts { counts: &self.counts, capacities: &self.capacities, starts: &self.starts }
     }
 }
