@@ -29,9 +29,10 @@ pub struct Tuning {
     /// threads on to whole blocks of 256; at least one warp on each.
     ///
     /// Counts the kernels of all stages together, because they share the multiprocessors' memory.
-    /// Does not limit sorts, scans and copies. A kernel still has one thread per item: the next
-    /// block starts when a block has ended, whereas the paper's threads loop. Shared memory that
-    /// blocks request reduces the first-level cache, so a narrow launch also has less cache.
+    /// Does not limit sorts, scans, rebuilds of grids and copies. A kernel still has one thread per
+    /// item: the next block starts when a block has ended, whereas the paper's threads loop. Shared
+    /// memory that blocks request reduces the first-level cache, so a narrow launch also has less
+    /// cache.
     pub resident_threads: Option<u32>,
 }
 

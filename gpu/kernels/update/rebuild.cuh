@@ -4,7 +4,8 @@
 //
 // A block takes a chunk of consecutive entries. It counts them in its shared memory and adds each
 // count to global memory once, so that few atomics are needed, also if all objects are in one cell.
-// The order of the entries of a cell is arbitrary.
+// If the bins of its entries have more cells than it can count, every entry takes an atomic in
+// global memory. The order of the entries of a cell is arbitrary.
 #pragma once
 #include "block/block.cuh"
 #include "update/update.cuh"

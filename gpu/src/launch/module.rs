@@ -121,9 +121,9 @@ kernels! {
     "codec/order": codec_order_codes, codec_order_keys;
 }
 
-/// The width of a file's kernels on a device with this shared memory per block. Kernels that sort
-/// or decode have a fixed number of threads per block; a kernel that needs more memory is not
-/// launched.
+/// The width of a file's kernels on a device with this shared memory per block. Kernels that sort,
+/// rebuild or decode have a fixed number of threads per block. A kernel of the codec that needs
+/// more memory is not launched; every supported device has enough to rebuild grids.
 fn width_of(file: &str, width: Width, shared_bytes: u32) -> Width {
     match file {
         "update/rebuild" => Width::of_blocks(REBUILD_COUNT_THREADS),

@@ -15,7 +15,8 @@ pub(crate) struct Partition<'a> {
     /// The newest positions by slot, and the number of slots.
     pub(crate) current: &'a DeviceBuffer<Entry>,
     pub(crate) slots: u32,
-    /// Objects by bin, and [`REBUILD_BINS`] + 1 sums before them.
+    /// Objects by bin, and [`REBUILD_BINS`] + 1 sums before them. The partition turns the sums of
+    /// the bins into those after them; the last one, of all objects, remains.
     pub(crate) bins: &'a DeviceBuffer<u32>,
     pub(crate) starts: &'a DeviceBuffer<u32>,
     /// The entries of all objects, ordered by bin.
@@ -132,6 +133,7 @@ impl Kernels {
         partition.check();
         let length = partition.cells();
         numbers.check(length);
+        assert!(cells.length() >= length as usize, "every cell is in range");
         let CellCounts { counts, capacities, starts } = numbers;
         enqueue!(self.rebuild_cells, stream, length; cells, counts, starts, capacities, length,
             spare_first)?;

@@ -89,6 +89,12 @@ impl Scene {
 
     /// A grid over the space or a part of it.
     pub(crate) fn grid(&mut self) -> Grid {
+        let cells = *self.random.pick(&[(1, 1), (2, 33), (8, 8), (37, 23), (128, 64)]);
+        self.grid_of(cells)
+    }
+
+    /// A grid with this number of columns and rows, over the space or a part of it.
+    pub(crate) fn grid_of(&mut self, (columns, rows): (u64, u64)) -> Grid {
         let bounds = self.space.bounds();
         let (mut west, mut south) = (bounds.x_min, bounds.y_min);
         let (mut east, mut north) = (bounds.x_max, bounds.y_max);
@@ -99,7 +105,6 @@ impl Scene {
         }
         let (width, height) =
             (u64::from(east.abs_diff(west)) + 1, u64::from(north.abs_diff(south)) + 1);
-        let (columns, rows) = *self.random.pick(&[(1, 1), (2, 33), (8, 8), (37, 23), (128, 64)]);
         let (columns, rows) = (width.min(columns), height.min(rows));
         Grid {
             scale_x: (columns << 32) / width,

@@ -43,9 +43,14 @@ struct Trial {
 
 impl Trial {
     fn new(seed: u64, slots: usize) -> Self {
-        let (bench, mut scene) = (Bench::new(), Scene::new(seed ^ slots as u64));
+        let mut scene = Scene::new(seed ^ slots as u64);
         scene.turn();
         let grid = scene.grid();
+        Self::of(scene, grid, slots)
+    }
+
+    fn of(scene: Scene, grid: Grid, slots: usize) -> Self {
+        let bench = Bench::new();
         let mut trial = Self {
             probe: Probe::load(&bench),
             cells: GridCells::new(&bench.memory, &grid).unwrap(),
@@ -104,13 +109,13 @@ impl Trial {
         self.newest.len() as u32
     }
 
-    fn rebuild(&mut self) {
+    fn rebuild(&mut self, is_tight: bool) {
         self.upload(&self.newest);
         let objects = self.newest.iter().filter(|entry| entry.slot != NO_SLOT).count() as u64;
         let (kernels, stream) = (&self.bench.gpu.kernels, &self.bench.stream);
         let of = (self.newest.len() as u32, objects);
         let (tables, current) = (&mut self.tables, &self.current);
-        self.cells.rebuild(kernels, stream, tables, (&self.grid, false), current, of).unwrap();
+        self.cells.rebuild(kernels, stream, tables, (&self.grid, is_tight), current, of).unwrap();
         self.bench.wait();
         self.held.clone_from(&self.newest);
         self.check("rebuild", true);
@@ -119,8 +124,9 @@ impl Trial {
         self.check_places("locate");
     }
 
-    /// Cells are disjoint and ascend, and each holds the objects whose position maps to it.
-    fn check(&self, after: &str, is_in_order: bool) {
+    /// Each cell holds the objects whose position maps to it. Cells that ascend are disjoint; those
+    /// of a tight grid follow each other without a gap.
+    fn check(&self, after: &str, ascends: bool) {
         let what = format!("{after}, epoch {}, {} slots", self.epoch, self.slots());
         let seen = self.probe.cells(&self.bench, &self.cells.argument(), self.length());
         let mut expected: Vec<Vec<Entry>> = vec![Vec::new(); seen.cells.len()];
@@ -129,10 +135,13 @@ impl Trial {
         }
         let mut end = 0;
         for (number, (cell, expected)) in seen.cells.iter().zip(expected).enumerate() {
-            if is_in_order {
+            if ascends {
                 assert!(cell.start >= end, "{what}: cell {number} overlaps the previous one");
             }
             assert!(cell.count <= cell.capacity, "{what}: cell {number} outgrew its capacity");
+            if self.cells.is_tight {
+                assert_eq!((cell.start, cell.count), (end, cell.capacity), "{what}: cell {number}");
+            }
             end = cell.start + cell.capacity;
             let range = cell.start as usize..(cell.start + cell.count) as usize;
             let mut found = seen.entries[range].to_vec();
@@ -245,7 +254,7 @@ impl Trial {
         assert_eq!(outgrown.count() as usize, expected.len(), "epoch {}: {expected:?}", self.epoch);
         assert_eq!(self.bench.download(&self.current, self.newest.len()), self.newest, "published");
         if outgrown.has_failed() {
-            return self.rebuild();
+            return self.rebuild(false);
         }
         self.held.clone_from(&self.newest);
         self.check("apply", false);
@@ -284,10 +293,25 @@ seeds!(cells_hold_what_maps_to_them);
 fn cells_hold_what_maps_to_them(seed: u64) {
     for slots in BOUNDARIES.into_iter().chain([6_000]) {
         let mut trial = Trial::new(seed, slots);
-        trial.rebuild();
+        trial.rebuild(false);
         for _ in 0..6 {
             trial.bring_up();
         }
-        trial.rebuild();
+        trial.rebuild(false);
+    }
+}
+
+seeds!(rebuilt_cells_hold_what_maps_to_them);
+fn rebuilt_cells_hold_what_maps_to_them(seed: u64) {
+    // Several blocks of entries, in few cells, in as many as a block counts, and in more.
+    for (slots, cells) in [(40_000, (37, 23)), (30_000, (90, 90)), (40_000, (400, 300))] {
+        let mut scene = Scene::new(seed ^ slots);
+        scene.turn();
+        let grid = scene.grid_of(cells);
+        let mut trial = Trial::of(scene, grid, slots as usize);
+        for is_tight in [true, false] {
+            trial.rebuild(is_tight);
+            trial.cycle();
+        }
     }
 }

@@ -67,8 +67,8 @@ impl GridChoice {
     fn cells(&self, finer: u64) -> u64 {
         let most = (self.objects / CELL_OBJECTS_MIN).clamp(CELLS_MIN, CELLS_MAX);
         let cells = (self.objects / CELL_OBJECTS * finer).clamp(CELLS_MIN, most);
-        // A sort by (cell, kind) takes one more pass for every 8 bits: a few cells fewer are
-        // cheaper.
+        // The sort of moves by (cell, kind) takes one more pass for every 8 bits: a few cells fewer
+        // are cheaper.
         let fewer = [1 << 15, 1 << 23].into_iter().find(|pass| cells / 5 * 4 < pass - 1);
         fewer.map_or(cells, |pass| cells.min(pass - 1))
     }

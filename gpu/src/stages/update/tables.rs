@@ -22,7 +22,8 @@ pub(crate) struct Tables {
     pub(crate) bins: DeviceBuffer<u32>,
     pub(crate) bin_starts: DeviceBuffer<u32>,
     /// The entries by bin.
-    pub(crate) sorted: DeviceBuffer<Entry>,
+    by_bin: DeviceBuffer<Entry>,
+    /// By cell: objects, capacity, place of the first entry.
     pub(crate) counts: DeviceBuffer<u32>,
     pub(crate) capacities: DeviceBuffer<u32>,
     pub(crate) starts: DeviceBuffer<u32>,
@@ -42,7 +43,7 @@ impl Tables {
             spans: DeviceBuffer::new(memory, 1)?,
             bins: DeviceBuffer::new(memory, Partition::SUMS as usize)?,
             bin_starts: DeviceBuffer::new(memory, Partition::SUMS as usize)?,
-            sorted: DeviceBuffer::new(memory, 1)?,
+            by_bin: DeviceBuffer::new(memory, 1)?,
             counts: DeviceBuffer::new(memory, 1)?,
             capacities: DeviceBuffer::new(memory, 1)?,
             starts: DeviceBuffer::new(memory, 1)?,
@@ -70,7 +71,7 @@ impl Tables {
 
     /// Fits the lists of a rebuild of `cells` cells with the entries of `slots` slots.
     pub(crate) fn fit_rebuild(&mut self, slots: usize, cells: usize) -> Result<(), EngineError> {
-        self.sorted.fit(slots)?;
+        self.by_bin.fit(slots)?;
         for list in [&mut self.counts, &mut self.capacities, &mut self.starts] {
             list.fit(cells)?;
         }
@@ -109,7 +110,7 @@ impl Tables {
         current: &'a DeviceBuffer<Entry>,
         slots: u32,
     ) -> Partition<'a> {
-        let (bins, starts, sorted) = (&self.bins, &self.bin_starts, &self.sorted);
+        let (bins, starts, sorted) = (&self.bins, &self.bin_starts, &self.by_bin);
         Partition { grid, current, slots, bins, starts, sorted }
     }
 

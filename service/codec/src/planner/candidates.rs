@@ -112,8 +112,8 @@ fn bodies(statistics: &Statistics, has_keys: bool) -> Vec<Tree> {
     let patched_runs = || boxed(Tree::Rle(patch(), patch()));
     let mut trees = Vec::new();
     if statistics.has_runs() {
-        // Precedes `group` of the same runs: of two equally small trees, the one without keys
-        // decodes faster.
+        // Precedes `group` of the same runs, because on a tie the first tree is chosen, and this
+        // one decodes faster.
         trees.push(*runs());
     }
     if has_keys {
