@@ -59,7 +59,8 @@ fn shift_of(cells: u32) -> u32 {
     (0..u32::BITS).find(is_enough).expect("one bin has all cells")
 }
 
-/// By cell, and the place after all cells.
+/// By cell: objects, capacity, place of the first entry. A rebuild turns the places into those after
+/// the last entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CellCounts<'a> {
     pub(crate) counts: &'a DeviceBuffer<u32>,
