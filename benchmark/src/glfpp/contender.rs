@@ -12,7 +12,7 @@ use super::pgrid::PgridContender;
 use super::prepared::Prepared;
 use super::timeline::Recording;
 use crate::error::BenchmarkError;
-use crate::harness::{BackendName, CycleTimes, Driver};
+use crate::harness::{BackendName, CycleTimes, Driver, Totals};
 
 /// The reason why `threads` leaves out CPU backends.
 pub(super) const NO_DEVICE_THREADS: &str = "it has no threads on a device";
@@ -27,10 +27,8 @@ pub(super) struct Measured {
     pub(super) cycle_updates: usize,
     /// Epochs between the state of the answers and their own cycle.
     pub(super) epochs_behind: u64,
-    /// Objects in all answers.
-    pub(super) results: u64,
-    /// Hash of the answers while the clock ran.
-    pub(super) run_hash: String,
+    /// The totals of the answers while the clock ran.
+    pub(super) totals: Totals,
     /// Hash of the answers to the last cycle's queries, repeated at rest.
     pub(super) answer_hash: String,
     /// When stages ran, if recorded.

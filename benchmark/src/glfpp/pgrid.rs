@@ -10,7 +10,7 @@ use super::options::{Experiment, Options};
 use super::prepared::{Cycle, Prepared};
 use crate::error::BenchmarkError;
 use crate::harness::source::Attributes;
-use crate::harness::{AnswerHash, CycleTimes};
+use crate::harness::{AnswerHash, CycleTimes, Totals};
 use crate::pgrid::{
     Answers, Layout, PGrid, PORTION_UPDATES, Sample, Stream, TIME_MAX_MS, Trial, Update, tune,
 };
@@ -101,11 +101,9 @@ impl Contender for PgridContender {
 
         let mut times = CycleTimes::new()?;
         answers.portion_times().for_each(|took| times.add(took));
-        let (mut run_hash, mut results) = (AnswerHash::new(), 0);
-        for objects in answers.iter() {
-            run_hash.add_word(objects.len() as u64);
-            results += objects.len() as u64;
-        }
+        let found: Vec<u64> = answers.iter().map(|objects| objects.len() as u64).collect();
+        let mut totals = Totals::default();
+        totals.add(found.len(), |query| found[query]);
         let at_rest = Stream { updates: Vec::new(), windows: windows(&prepared.rest)? };
         let (_, answers) = grid.run(&at_rest);
         Ok(Measured {
@@ -113,8 +111,7 @@ impl Contender for PgridContender {
             times,
             cycle_updates: PORTION_UPDATES.min(next.updates.len()),
             epochs_behind: 0,
-            results,
-            run_hash: run_hash.finish(),
+            totals,
             answer_hash: hash(&answers),
             recording: None,
             memory_bytes: grid.memory_bytes(),

@@ -1,8 +1,9 @@
-//! A hash of answers: FNV-1a, 64 bits over 64-bit words.
+//! Hashes of answers.
 
+use rayon::prelude::*;
 use shoal_engine::AnswerSet;
 
-/// Folds answers in the order of the queries.
+/// A hash of answers in the order of the queries: FNV-1a, 64 bits over 64-bit words.
 pub(crate) struct AnswerHash(u64);
 
 impl AnswerHash {
@@ -28,5 +29,68 @@ impl AnswerHash {
 
     pub(crate) fn add_word(&mut self, word: u64) {
         self.0 = (self.0 ^ word).wrapping_mul(0x0000_0100_0000_01B3);
+    }
+}
+
+/// Threads that sum up totals, so that a reader keeps up with the fastest backend. More would take
+/// cores from it.
+const TOTALS_THREADS: usize = 4;
+
+/// The number of matches of many queries, and a hash of each number with the index of its query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    queries: u64,
+    pub(crate) matches: u64,
+    hash: u64,
+}
+
+impl Totals {
+    /// Adds the answers of the next `queries` queries, of which `total` returns the matches.
+    pub(crate) fn add(&mut self, queries: usize, total: impl Fn(usize) -> u64 + Sync) {
+        let first = self.queries;
+        let hashed = |index: usize| {
+            let matches = total(index);
+            (matches, mixed((first + index as u64) ^ matches.rotate_right(32)))
+        };
+        let sum = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1.wrapping_add(b.1));
+        let indexes = (0..queries).into_par_iter().with_min_len(queries.div_ceil(TOTALS_THREADS));
+        let (matches, hash) = indexes.map(hashed).reduce(Default::default, sum);
+        self.queries += queries as u64;
+        self.matches += matches;
+        self.hash = self.hash.wrapping_add(hash);
+    }
+
+    pub(crate) fn hash(&self) -> String {
+        format!("{:016x}", self.hash)
+    }
+}
+
+/// The finalizer of SplitMix64, a bijection.
+fn mixed(word: u64) -> u64 {
+    let word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    word ^ word >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_depend_on_the_order_but_not_on_the_calls() {
+        let numbers: Vec<u64> = (0..20_000).map(|at| at * at % 97).collect();
+        let totals = |numbers: &[u64], calls: usize| {
+            let mut totals = Totals::default();
+            for part in numbers.chunks(numbers.len().div_ceil(calls)) {
+                totals.add(part.len(), |index| part[index]);
+            }
+            totals
+        };
+        let once = totals(&numbers, 1);
+        assert_eq!(once.matches, numbers.iter().sum::<u64>());
+        assert_eq!(once, totals(&numbers, 7));
+        let mut swapped = numbers;
+        swapped.swap(3, 4);
+        assert_ne!(once.hash(), totals(&swapped, 1).hash());
     }
 }

@@ -11,9 +11,9 @@ use crate::glfpp::case::{Case, cases};
 use crate::glfpp::options::Experiment;
 use crate::glfpp::prepared::{Cycle, Prepared};
 use crate::glfpp::row::Row;
-use crate::harness::AnswerHash;
 use crate::harness::BackendName;
 use crate::harness::table::agree;
+use crate::harness::{AnswerHash, Totals};
 
 #[derive(Default)]
 struct Naive(BTreeMap<u64, FixRow>);
@@ -31,45 +31,44 @@ impl Naive {
         }
     }
 
-    fn answer(&self, queries: &[Query], mut found: impl FnMut(&[u64])) -> u64 {
-        let mut results = 0;
+    fn answer(&self, queries: &[Query], mut found: impl FnMut(&[u64])) {
         for query in queries {
             let QueryKind::Range(region) = &query.kind else { panic!("{query:?}") };
             let inside = self.0.values().filter(|row| region.contains(row.x, row.y));
             let objects: Vec<u64> = inside.map(|row| row.object).collect();
             found(&objects);
-            results += objects.len() as u64;
         }
-        results
     }
 }
 
-/// Hash of the answer sizes while running, their objects, hash of the answers at rest.
-fn naive(case: &Case) -> (String, u64, String) {
+/// The totals of the answers while running, and the hash of the answers at rest.
+fn naive(case: &Case) -> (Totals, String) {
     let prepared = Prepared::new(case).unwrap();
     let mut naive = Naive::default();
     prepared.load.iter().for_each(|cycle| naive.apply(cycle));
     assert_eq!(naive.0.len() as u64, case.objects, "the load is the whole fleet");
     naive.apply(&prepared.warm);
-    let (mut run, mut results) = (AnswerHash::new(), 0);
+    let mut found = Vec::new();
     for cycle in &prepared.cycles {
         naive.apply(cycle);
-        results += naive.answer(&cycle.queries, |found| run.add_word(found.len() as u64));
+        naive.answer(&cycle.queries, |objects| found.push(objects.len() as u64));
     }
+    let mut run = Totals::default();
+    run.add(found.len(), |query| found[query]);
     let mut rest = AnswerHash::new();
     assert!(!prepared.rest.is_empty(), "there are queries at rest");
     naive.answer(&prepared.rest, |found| rest.add_answer(found.len() as u64, found));
-    (run.finish(), results, rest.finish())
+    (run, rest.finish())
 }
 
 fn check(row: &Row, case: &Case) {
     let about = format!("{:?} {} {:?}", case.experiment, case.label(), row.backend);
-    let (run_hash, results, answer_hash) = naive(case);
+    let (run, answer_hash) = naive(case);
     assert_eq!(row.answer_hash, answer_hash, "{about}");
     if row.backend == BackendName::Cpu || case.updates == 0 {
-        assert_eq!(row.run_hash, run_hash, "{about}");
+        assert_eq!(row.run_hash, run.hash(), "{about}");
         let found = row.results_per_query * case.queries as f64;
-        assert!((found - results as f64).abs() < 0.5, "{about}: {found} of {results}");
+        assert!((found - run.matches as f64).abs() < 0.5, "{about}: {found} of {run:?}");
     }
     assert_eq!((row.updates, row.queries), (case.updates, case.queries), "{about}");
     assert_eq!(row.epochs_behind, 0, "{about}");
