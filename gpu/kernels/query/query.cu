@@ -137,10 +137,10 @@ extern "C" __global__ void query_withhold(Queries batch, const u64* withheld, u3
 }
 
 // Writes the offset of the first match of every query, and after them the total; lists the queries
-// with long answers. One thread a query, and one for the total.
+// as by `warp_list_long`. One thread a query, and one for the total.
 extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queries,
                                         const u32* first_items, const u64* offsets, u64* bounds,
-                                        Lengths* lengths, u32* long_queries) {
+                                        AnswerLists lists) {
     u32 query = blockIdx.x * blockDim.x + threadIdx.x;
     u64 found = 0;
     if (query <= queries) {
@@ -150,7 +150,7 @@ extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queri
         while (part < length && parts[part].query == query) part++;
         if (query < queries) found = offsets[first_items[part]] - first;
     }
-    warp_list_long(found, query, queries, lengths, long_queries);
+    warp_list_long(found, query, queries, lists);
 }
 
 // Writes the stored matches of item `first` and all later items, beginning at the start of the

@@ -22,16 +22,25 @@ __device__ inline u32 first_part_of(const Part* parts, u32 length, u32 query) {
     return partition_point(0, length, [&](u32 at) { return parts[at].query < query; });
 }
 
-// Updates the length of the longest answer and lists the queries with long answers in no particular
-// order: those with at most SORT_TILE matches, which a block sorts, from the front of the list,
-// longer ones from the back. Called by all threads of a warp, each with its own query.
-__device__ inline void warp_list_long(u64 found, u32 query, u32 queries, Lengths* lengths,
-                                 u32* long_queries) {
-    bool is_longer = found > SORT_TILE, is_long = found > 32 && !is_longer;
+// Updates the length of the longest answer and lists the queries with more than WARP_QUERY_MATCHES
+// matches in no particular order: those with at most WARP_SORT_MATCHES in the list of medium
+// answers, those with at most SORT_TILE, which a block sorts, from the front of the list of long
+// answers, longer ones from the back. Called by all threads of a warp, each with its own query.
+__device__ inline void warp_list_long(u64 found, u32 query, u32 queries,
+                                      const AnswerLists& lists) {
+    Lengths* lengths = lists.lengths;
+    bool is_longer = found > SORT_TILE, is_long = found > WARP_SORT_MATCHES && !is_longer;
+    bool is_medium = found > WARP_QUERY_MATCHES && found <= WARP_SORT_MATCHES;
+    u32 matches = (u32)warp_sum(is_medium ? found : 0);
+    if (matches != 0) {
+        u32 place = warp_append(is_medium, &lengths->medium_queries);
+        if (is_medium) lists.medium_queries[place] = query;
+        if (lane() == 0) atomicAdd(&lengths->medium_matches, matches);
+    }
     u32 place = warp_append(is_long, &lengths->long_queries);
-    if (is_long) long_queries[place] = query;
+    if (is_long) lists.long_queries[place] = query;
     place = warp_append(is_longer, &lengths->longer_queries);
-    if (is_longer) long_queries[queries - 1 - place] = query;
+    if (is_longer) lists.long_queries[queries - 1 - place] = query;
     u64 longest = warp_max(found);
     if (lane() == 0 && longest != 0) atomicMax((u64*)&lengths->longest, longest);
 }

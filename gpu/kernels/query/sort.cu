@@ -1,13 +1,14 @@
-// Sorts the matches of each query by id. A warp sorts a short list; blocks of SORT_THREADS threads
-// sort longer ones.
+// Sorts the matches of each query by id. A warp sorts a short or medium list; blocks of SORT_THREADS
+// threads sort longer ones.
 #include "query/sort.cuh"
+#include "warp/rank.cuh"
 
-// Sorts lists of at most 32 matches (bitonic). One warp a query.
+// Sorts lists of at most WARP_QUERY_MATCHES matches (bitonic). One warp a query.
 extern "C" __global__ void sort_short(const u64* bounds, u32 queries, Matches from, Matches to) {
     u32 query = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (query >= queries) return;
     List list = list_of(bounds, query);
-    if (list.count == 0 || list.count > 32) return;
+    if (list.count == 0 || list.count > WARP_QUERY_MATCHES) return;
     u32 count = (u32)list.count;
     bool mine = lane() < count;
     u64 object = mine ? from.objects[list.first + lane()] : ~0ull;
@@ -29,6 +30,19 @@ extern "C" __global__ void sort_short(const u64* bounds, u32 queries, Matches fr
         to.objects[list.first + lane()] = object;
         to.slots[list.first + lane()] = slot;
     }
+}
+
+// Sorts the lists of the queries with medium answers. One warp a query.
+extern "C" __global__ void __launch_bounds__(SORT_THREADS)
+    sort_medium(const u64* bounds, AnswerLists lists, Matches from, Matches to) {
+    u32 at = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (at >= lists.lengths->medium_queries) return;
+    List list = list_of(bounds, lists.medium_queries[at]);
+    const u64* objects = from.objects + list.first;
+    warp_rank(objects, (u32)list.count, [&](u32 match, u32 rank) {
+        to.objects[list.first + rank] = objects[match];
+        to.slots[list.first + rank] = from.slots[list.first + match];
+    });
 }
 
 // Sorts the first `length` listed queries, of at most SORT_TILE matches each. One block a query.

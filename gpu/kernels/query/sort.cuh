@@ -1,6 +1,7 @@
 // Sorts the matches of each query by id. The algorithm depends on the length of the list. A warp
-// sorts up to 32 matches in registers; a block sorts up to SORT_TILE matches in shared memory (with
-// CUB's block sort). Longer lists are cut into tiles, which are sorted and then merged. The output
+// sorts up to WARP_QUERY_MATCHES matches in registers, and up to WARP_SORT_MATCHES by counting the
+// smaller ids of each; a block sorts up to SORT_TILE matches in shared memory (with CUB's block
+// sort). Longer lists are cut into tiles, which are sorted and then merged. The output
 // of each merge is also cut into tiles, so that one long answer uses the whole device.
 #pragma once
 #include <cub/block/block_radix_sort.cuh>

@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 
 use super::layout::{
     self, Bin, Cell, CodecKeys, CodecStep, DeviceQuery, DictionarySlot, DispatchReport, Edge,
-    Entry, Grid, Item, ObjectTime, Optional, Part, Place, RequestDescriptor, RowOutcomeCounts,
-    RunColumn, RunZone, Shape, Version,
+    Entry, Grid, Item, Lengths, ObjectTime, Optional, Part, Place, RequestDescriptor,
+    RowOutcomeCounts, RunColumn, RunZone, Shape, Version,
 };
 
 /// The address of values on the device; 0 where there are none.
@@ -215,6 +215,13 @@ argument_layouts! {
     MatchesArgument {
         objects: (mut u64),
         slots: (mut u32),
+    }
+    /// Lists of the queries with long answers.
+    AnswerListsArgument {
+        lengths: (mut Lengths),
+        medium_queries: (mut u32),
+        /// Queries that a block sorts from the front, longer ones from the back.
+        long_queries: (mut u32),
     }
     /// The queries of a cycle, as parts and, for item kernels, as items.
     QueriesArgument {

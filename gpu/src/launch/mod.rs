@@ -46,9 +46,10 @@ use shoal_engine::layout;
 
 pub(crate) use account::{Account, Accounts};
 pub(crate) use argument_layout::{
-    BinsArgument, CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument,
-    NewBinsArgument, Outgrown, QueriesArgument, RecordsArgument, RegionsArgument, RowsArgument,
-    SceneArgument, Span, SpareArgument, TrajectoriesArgument, ViewArgument,
+    AnswerListsArgument, BinsArgument, CellsArgument, IndexArgument, InputArgument,
+    MatchesArgument, MovedArgument, NewBinsArgument, Outgrown, QueriesArgument, RecordsArgument,
+    RegionsArgument, RowsArgument, SceneArgument, Span, SpareArgument, TrajectoriesArgument,
+    ViewArgument,
 };
 pub(crate) use codec_decode::{CodecRanges, Failed};
 pub(crate) use codec_encode::{EncodeKernels, Runs, TILE_VALUES};

@@ -17,9 +17,9 @@ use shoal_engine::layout::{
 };
 
 use super::argument_layout::{
-    BinsArgument, CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument,
-    NewBinsArgument, Pointer, QueriesArgument, RecordsArgument, RowsArgument, SceneArgument,
-    SpareArgument, TrajectoriesArgument, ViewArgument,
+    AnswerListsArgument, BinsArgument, CellsArgument, IndexArgument, InputArgument,
+    MatchesArgument, MovedArgument, NewBinsArgument, Pointer, QueriesArgument, RecordsArgument,
+    RowsArgument, SceneArgument, SpareArgument, TrajectoriesArgument, ViewArgument,
 };
 use super::codec_decode::{DECODE_THREADS, SLOT_THREADS};
 use super::memory::{DeviceBuffer, fault};
@@ -101,7 +101,8 @@ kernels! {
         query_count_rectangles, query_withhold, query_bounds, query_write, query_write_many,
         query_fixes, query_get;
     "records/records": records_unknown, records_index, records_export;
-    "query/warp_query": warp_query_count, warp_query_write, warp_query_write_many;
+    "query/warp_query": warp_query_count, warp_query_write, warp_query_write_medium,
+        warp_query_write_many;
     "query/nearest": nearest_rank, nearest_owners, nearest_take;
     "subscription/subscription": subscription_claim, subscription_claim_bins, subscription_counts,
         subscription_starts, subscription_file, subscription_file_bins, subscription_mark,
@@ -110,7 +111,7 @@ kernels! {
         subscription_heads, subscription_columns, subscription_fixes, subscription_outcomes,
         subscription_mark_observed, subscription_observe, subscription_watch;
     "subscription/trajectories": trajectories_widen, trajectories_mark, trajectories_rows;
-    "query/sort": sort_short, sort_long, sort_tiles, sort_merge;
+    "query/sort": sort_short, sort_medium, sort_long, sort_tiles, sort_merge;
     "codec/decode": codec_open, codec_plain_32, codec_small_plain_32, codec_plain_64;
     "codec/slots": codec_slot_32, codec_small_slot_32, codec_slot_64, codec_slots_32,
         codec_slots_64;
@@ -416,6 +417,7 @@ parameters!(
     f32,
     Grid,
     Rules,
+    AnswerListsArgument,
     BinsArgument,
     CellsArgument,
     IndexArgument,

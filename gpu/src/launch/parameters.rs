@@ -4,13 +4,14 @@
 
 use shoal_engine::HashKey;
 use shoal_engine::layout::{
-    Cell, DictionarySlot, DispatchReport, Edge, Entry, Grid, Item, Optional, Place,
+    Cell, DictionarySlot, DispatchReport, Edge, Entry, Grid, Item, Lengths, Optional, Place,
     RowOutcomeCounts, Version,
 };
 
 use super::argument_layout::{
-    CellsArgument, IndexArgument, InputArgument, MatchesArgument, MovedArgument, Outgrown, Pointer,
-    PolygonsArgument, QueriesArgument, RecordsArgument, RowsArgument, SpareArgument, ViewArgument,
+    AnswerListsArgument, CellsArgument, IndexArgument, InputArgument, MatchesArgument,
+    MovedArgument, Outgrown, Pointer, PolygonsArgument, QueriesArgument, RecordsArgument,
+    RowsArgument, SpareArgument, ViewArgument,
 };
 use super::memory::DeviceBuffer;
 use super::plain::Plain;
@@ -214,6 +215,29 @@ impl ViewArgument {
 
     pub(super) fn records(&self) -> (RecordsArgument, u64) {
         (self.records, self.epoch)
+    }
+}
+
+impl AnswerListsArgument {
+    /// For up to `queries` queries.
+    pub(crate) fn new(
+        queries: usize,
+        lengths: &DeviceBuffer<Lengths>,
+        medium_queries: &DeviceBuffer<u32>,
+        long_queries: &DeviceBuffer<u32>,
+    ) -> Self {
+        assert!(medium_queries.len() >= queries, "all queries may have medium answers");
+        assert!(long_queries.len() >= queries, "all queries may have long answers");
+        Self {
+            lengths: lengths.pointer(),
+            medium_queries: medium_queries.pointer(),
+            long_queries: long_queries.pointer(),
+        }
+    }
+
+    /// The list of long answers, and its address.
+    pub(super) fn long_queries(&self) -> u64 {
+        self.long_queries.address
     }
 }
 

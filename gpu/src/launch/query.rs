@@ -4,9 +4,9 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Lengths, Part};
+use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Part};
 
-use super::argument_layout::{IndexArgument, QueriesArgument, ViewArgument};
+use super::argument_layout::{AnswerListsArgument, IndexArgument, QueriesArgument, ViewArgument};
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, WARP, enqueue};
 use super::parameters::{ByteRange, QueryInput};
@@ -109,7 +109,7 @@ impl Kernels {
     }
 
     /// Writes the place of the first match of every query, then the number of all matches; lists
-    /// the long answers.
+    /// the medium and long answers.
     pub(crate) fn query_bounds(
         &self,
         stream: &CudaStream,
@@ -117,16 +117,14 @@ impl Kernels {
         first_items: &DeviceBuffer<u32>,
         offsets: &DeviceBuffer<u64>,
         bounds: &DeviceBuffer<u64>,
-        lengths: &DeviceBuffer<Lengths>,
-        long_queries: &DeviceBuffer<u32>,
+        lists: &AnswerListsArgument,
     ) -> Result<(), EngineError> {
         let (listed, queries) = (input.ranges.parts, input.ranges.queries as u32);
         assert!(bounds.len() > queries as usize, "a bound a query and one more");
         assert!(first_items.len() > listed.length, "every part has a first item");
         let (parts, length) = (listed.address::<Part>(input.bytes), listed.length as u32);
-        assert!(long_queries.len() >= queries as usize, "all queries may be long");
         enqueue!(self.query_bounds, stream, u64::from(queries) + 1; parts, length, queries,
-            first_items, offsets, bounds, lengths, long_queries)
+            first_items, offsets, bounds, lists)
     }
 
     /// Writes the matches of the items from number `first` on; the lists have capacity for

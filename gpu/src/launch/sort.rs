@@ -6,7 +6,7 @@ use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
 use shoal_engine::layout::{Lengths, SORT_TILE};
 
-use super::argument_layout::MatchesArgument;
+use super::argument_layout::{AnswerListsArgument, MatchesArgument};
 use super::memory::DeviceBuffer;
 use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
 
@@ -14,14 +14,15 @@ use super::module::{BLOCK_THREADS, Kernels, WARP, enqueue};
 const SORT_THREADS: u64 = BLOCK_THREADS as u64;
 
 impl Kernels {
-    /// Sorts the matches of every query by id. `found` is overwritten.
+    /// Sorts the matches of every query by id. `lengths` are those of the lists. `found` is
+    /// overwritten.
     pub(crate) fn sort(
         &self,
         stream: &CudaStream,
         bounds: &DeviceBuffer<u64>,
         queries: u32,
         lengths: &Lengths,
-        long_queries: &DeviceBuffer<u32>,
+        lists: &AnswerListsArgument,
         found: &MatchesArgument,
         sorted: &MatchesArgument,
     ) -> Result<(), EngineError> {
@@ -29,26 +30,27 @@ impl Kernels {
         let (from, to) = (*found, *sorted);
         let threads = u64::from(queries) * WARP;
         enqueue!(self.sort_short, stream, threads; bounds, queries, from, to)?;
-        self.sort_listed(stream, bounds, queries, lengths, long_queries, found, sorted)
+        let threads = u64::from(lengths.medium_queries) * WARP;
+        enqueue!(self.sort_medium, stream, threads; bounds, lists, from, to)?;
+        self.sort_long_lists(stream, bounds, queries, lengths, lists, found, sorted)
     }
 
-    /// As `sort`, but only for the listed queries.
-    pub(crate) fn sort_listed(
+    /// As `sort`, but only for the queries in the list of long answers.
+    pub(crate) fn sort_long_lists(
         &self,
         stream: &CudaStream,
         bounds: &DeviceBuffer<u64>,
         queries: u32,
         lengths: &Lengths,
-        long_queries: &DeviceBuffer<u32>,
+        lists: &AnswerListsArgument,
         found: &MatchesArgument,
         sorted: &MatchesArgument,
     ) -> Result<(), EngineError> {
         assert!(bounds.len() > queries as usize, "a bound a query and one more");
-        assert!(long_queries.len() >= queries as usize, "all queries may be long");
-        let Lengths { longest, long_queries: long, longer_queries: longer } = *lengths;
+        let Lengths { longest, long_queries: long, longer_queries: longer, .. } = *lengths;
         assert!(long + longer <= queries, "a query is in one list");
         let (from, to) = (*found, *sorted);
-        let listed = long_queries.address();
+        let listed = lists.long_queries();
         enqueue!(self.sort_long, stream, u64::from(long) * SORT_THREADS; bounds, listed, long, from,
             to)?;
         if longer == 0 {

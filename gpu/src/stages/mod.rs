@@ -14,6 +14,7 @@ mod subscription;
 mod tests;
 mod timeline;
 mod update;
+mod workers;
 
 pub(crate) use answers::CycleResult;
 pub(crate) use context::Context;

@@ -174,8 +174,10 @@ constants! { CONSTANTS:
     REBUILD_BLOCK_BYTES: u32 = 256;
     /// Maximum number of matches of one `Item` that are stored between counting and writing.
     ITEM_MATCHES: u32 = 16;
-    /// Maximum number of matches of one query that a warp sorts while it finds them.
+    /// Maximum number of matches of one query that a warp sorts while it finds them: one per lane.
     WARP_QUERY_MATCHES: u32 = 32;
+    /// Maximum number of matches of one query that a warp sorts.
+    WARP_SORT_MATCHES: u32 = 256;
     /// Matches that a block sorts in its shared memory.
     SORT_TILE: u32 = 4096;
     /// Flags of the conditions that a filter contains.
@@ -348,10 +350,14 @@ records! { RECORDS:
     /// One row of cells of a part.
     Item { part: u32, row: u32, }
 
-    /// The lengths of a cycle's answers.
+    /// The lengths of a cycle's answers and of the lists of queries with more than
+    /// WARP_QUERY_MATCHES matches.
     Lengths {
         /// Matches of the longest answer.
         longest: u64,
+        /// Queries with at most WARP_SORT_MATCHES matches, and their matches.
+        medium_queries: u32,
+        medium_matches: u32,
         /// Queries with more matches than a warp sorts, but not more than a block does.
         long_queries: u32,
         /// Queries with more matches than a block sorts.

@@ -3,8 +3,8 @@
 use shoal_testkit::Random;
 
 use super::bench::{BOUNDARIES, Bench, seeds};
-use crate::launch::{MatchesArgument, Scratch};
-use shoal_engine::layout::{Lengths, SORT_TILE};
+use crate::launch::{AnswerListsArgument, MatchesArgument, Scratch};
+use shoal_engine::layout::{Lengths, SORT_TILE, WARP_QUERY_MATCHES, WARP_SORT_MATCHES};
 
 /// Lengths to try: the boundaries, and one that needs many blocks.
 fn lengths(random: &mut Random) -> Vec<usize> {
@@ -76,24 +76,27 @@ fn before(values: &[u32]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The queries that a warp does not sort, in the order of stage query, which lists the longer ones
-/// from the back.
-fn long_queries(bounds: &[u64]) -> (Lengths, Vec<u32>) {
+/// The queries with medium and with long answers, in the order of stage query, which lists the
+/// longest from the back.
+fn listed_queries(bounds: &[u64]) -> (Lengths, Vec<u32>, Vec<u32>) {
     let counts: Vec<u64> = bounds.windows(2).map(|bound| bound[1] - bound[0]).collect();
-    let mut list = vec![0; counts.len()];
+    let (mut medium, mut long) = (vec![0; counts.len()], vec![0; counts.len()]);
     let mut lengths =
         Lengths { longest: counts.iter().copied().max().unwrap_or(0), ..Lengths::default() };
     for (query, count) in (0..).zip(counts) {
         if count > u64::from(SORT_TILE) {
             lengths.longer_queries += 1;
-            let at = list.len() - lengths.longer_queries as usize;
-            list[at] = query;
-        } else if count > 32 {
-            list[lengths.long_queries as usize] = query;
+            let at = long.len() - lengths.longer_queries as usize;
+            long[at] = query;
+        } else if count > u64::from(WARP_SORT_MATCHES) {
+            long[lengths.long_queries as usize] = query;
             lengths.long_queries += 1;
+        } else if count > u64::from(WARP_QUERY_MATCHES) {
+            medium[lengths.medium_queries as usize] = query;
+            lengths.medium_queries += 1;
         }
     }
-    (lengths, list)
+    (lengths, medium, long)
 }
 
 seeds!(matches_of_each_query_are_sorted);
@@ -110,7 +113,9 @@ fn matches_of_each_query_are_sorted(seed: u64) {
         for _ in 0..queries {
             let length = match random.below(12) {
                 0 => 0,
-                1 => *random.pick(&[255, 256, 257, 4_095, 4_096, 4_097, 8_192, 8_193, 30_000]),
+                1 => *random.pick(&[
+                    64, 65, 128, 129, 255, 256, 257, 4_095, 4_096, 4_097, 8_192, 8_193, 30_000,
+                ]),
                 2 => *random.pick(&BOUNDARIES),
                 _ => random.below(40) as usize,
             };
@@ -122,12 +127,14 @@ fn matches_of_each_query_are_sorted(seed: u64) {
         let (objects, slots): (Vec<u64>, Vec<u32>) = pairs.iter().copied().unzip();
         let from = (bench.upload(&objects), bench.upload(&slots));
         let to = (bench.zeros(pairs.len()), bench.zeros(pairs.len()));
-        let (lengths, list) = long_queries(&bounds);
-        let (there, list) = (bench.upload(&bounds), bench.upload(&list));
+        let (lengths, medium, long) = listed_queries(&bounds);
+        let (medium, long) = (bench.upload(&medium), bench.upload(&long));
+        let (there, lengths_there) = (bench.upload(&bounds), bench.upload(&[lengths]));
+        let lists = AnswerListsArgument::new(queries as usize, &lengths_there, &medium, &long);
         let found = MatchesArgument::new(&from.0, &from.1, pairs.len());
         let sorted = MatchesArgument::new(&to.0, &to.1, pairs.len());
         let kernels = &bench.gpu.kernels;
-        kernels.sort(&bench.stream, &there, queries, &lengths, &list, &found, &sorted).unwrap();
+        kernels.sort(&bench.stream, &there, queries, &lengths, &lists, &found, &sorted).unwrap();
         for bound in bounds.windows(2) {
             pairs[bound[0] as usize..bound[1] as usize].sort_unstable();
         }

@@ -11,6 +11,7 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::Part;
 
 use crate::launch::{ByteRange, DeviceBuffer, PinnedBuffer, Plain, bytes_of, is_pinned};
+use crate::stages::workers::in_parallel;
 
 /// Every list of the input begins at a multiple of this.
 const ALIGN: usize = 256;
@@ -78,7 +79,7 @@ impl<'a> Packing<'a> {
         ByteRange { at: self.front + at, length: bytes }
     }
 
-    /// Copies everything on all cores, in ascending pieces.
+    /// Copies everything on several threads, in ascending pieces.
     pub(crate) fn copy(&self, into: &mut [u8]) {
         let mut work: Vec<(&mut [u8], &[u8])> = Vec::with_capacity(self.pieces.len());
         let (mut rest, mut done) = (into, 0);
@@ -98,7 +99,7 @@ impl<'a> Packing<'a> {
         if self.bytes <= COPY_BYTES {
             work.iter_mut().for_each(copy);
         } else {
-            work.par_iter_mut().for_each(copy);
+            in_parallel(|| work.par_iter_mut().for_each(copy));
         }
     }
 

@@ -1,5 +1,5 @@
-//! Stages a cycle's input: the caller's thread packs it into pinned memory on all cores, and a
-//! separate stream copies it while earlier cycles run.
+//! Stages a cycle's input: the caller's thread packs it into pinned memory on several threads, and
+//! a separate stream copies it while earlier cycles run.
 //!
 //! Columns are not converted: blocks and rows are sent as their own bytes. On the device, decoded
 //! columns precede the packed lists.

@@ -11,8 +11,8 @@ use shoal_engine::EngineError;
 use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Lengths, Shape};
 
 use crate::launch::{
-    ByteRange, CopyTarget, DeviceBuffer, Kernels, MatchesArgument, Memory, PinnedBuffer,
-    QueriesArgument, QueryInput, Scratch, ViewArgument, fault,
+    AnswerListsArgument, ByteRange, CopyTarget, DeviceBuffer, Kernels, MatchesArgument, Memory,
+    PinnedBuffer, QueriesArgument, QueryInput, Scratch, ViewArgument, fault,
 };
 use crate::stages::query::nearest::{Neighbours, Ranking};
 
@@ -33,15 +33,15 @@ pub(crate) struct QueryBatch {
     withheld: DeviceBuffer<u64>,
     /// By query; see `work.rs`.
     pub(crate) work: DeviceBuffer<u64>,
-    kept: DeviceBuffer<u32>,
-    /// The matches that warp queries stored.
+    /// Slots of matches: those of each item or, after warp queries, those of medium answers.
+    pub(super) kept: DeviceBuffer<u32>,
+    /// The ids that warp queries stored.
     pub(crate) kept_objects: DeviceBuffer<u64>,
     pub(crate) bounds: DeviceBuffer<u64>,
     pub(crate) objects: DeviceBuffer<u64>,
     pub(crate) slots: DeviceBuffer<u32>,
     fixes: DeviceBuffer<AnswerRecord>,
-    pub(crate) lengths: DeviceBuffer<Lengths>,
-    pub(crate) long_queries: DeviceBuffer<u32>,
+    pub(super) lists: AnswerLists,
     last_item: PinnedBuffer<u32>,
     pub(crate) lengths_host: PinnedBuffer<Lengths>,
     /// The lengths that were counted last, if answers were withheld since.
@@ -50,6 +50,40 @@ pub(crate) struct QueryBatch {
     /// Number of queries whose answers were counted last.
     pub(crate) queries_counted: usize,
     ranking: Box<Ranking>,
+}
+
+/// The queries with more matches than a warp sorts while it finds them.
+#[derive(Debug)]
+pub(super) struct AnswerLists {
+    pub(super) lengths: DeviceBuffer<Lengths>,
+    medium_queries: DeviceBuffer<u32>,
+    long_queries: DeviceBuffer<u32>,
+}
+
+impl AnswerLists {
+    fn new(memory: &Memory) -> Result<Self, EngineError> {
+        Ok(Self {
+            lengths: DeviceBuffer::new(memory, 1)?,
+            medium_queries: DeviceBuffer::new(memory, 1)?,
+            long_queries: DeviceBuffer::new(memory, 1)?,
+        })
+    }
+
+    /// Grows to the lists of `queries` queries.
+    pub(super) fn fit(&mut self, queries: usize) -> Result<(), EngineError> {
+        self.medium_queries.fit(queries)?;
+        self.long_queries.fit(queries).map(drop)
+    }
+
+    /// Empties the lists.
+    pub(super) fn clear(&self, stream: &CudaStream) -> Result<(), EngineError> {
+        self.lengths.fill(stream, 0, 1)
+    }
+
+    pub(super) fn argument(&self, queries: usize) -> AnswerListsArgument {
+        let Self { lengths, medium_queries, long_queries } = self;
+        AnswerListsArgument::new(queries, lengths, medium_queries, long_queries)
+    }
 }
 
 /// Sorted ids on the device, with their slots.
@@ -98,8 +132,7 @@ impl QueryBatch {
             objects: DeviceBuffer::new(memory, 1)?,
             slots: DeviceBuffer::new(memory, 1)?,
             fixes: DeviceBuffer::new(memory, 1)?,
-            lengths: DeviceBuffer::new(memory, 1)?,
-            long_queries: DeviceBuffer::new(memory, 1)?,
+            lists: AnswerLists::new(memory)?,
             last_item: PinnedBuffer::new(memory, 1)?,
             lengths_host: PinnedBuffer::new(memory, 1)?,
             lengths_counted: None,
@@ -146,7 +179,7 @@ impl QueryBatch {
         self.totals.fit(queries)?;
         self.kept.fit(ITEM_MATCHES as usize * items as usize)?;
         self.bounds.fit(queries + 1)?;
-        self.long_queries.fit(queries)?;
+        self.lists.fit(queries)?;
         let stream = &self.stream;
         self.kernels.query_items(stream, view, input, &self.first_items, &self.items)?;
         self.counts.fill(stream, 0, items as usize + 1)?;
@@ -196,17 +229,16 @@ impl QueryBatch {
         let stream = &self.stream;
         let length = self.items_used + 1;
         self.scratch.sum_before(stream, &self.counts, &self.offsets, length)?;
-        self.lengths.fill(stream, 0, 1)?;
+        self.lists.clear(stream)?;
         self.kernels.query_bounds(
             stream,
             input,
             &self.first_items,
             &self.offsets,
             &self.bounds,
-            &self.lengths,
-            &self.long_queries,
+            &self.lists.argument(input.ranges.queries),
         )?;
-        self.lengths.download(stream, 0, self.lengths_host.first(1))?;
+        self.lists.lengths.download(stream, 0, self.lengths_host.first(1))?;
         self.bounds.download(stream, 0, bounds)
     }
 
@@ -242,7 +274,7 @@ impl QueryBatch {
             &self.bounds,
             queries,
             &self.lengths_host.as_slice()[0],
-            &self.long_queries,
+            &self.lists.argument(input.ranges.queries),
             &MatchesArgument::new(&self.objects, &self.slots, matches),
             &MatchesArgument::new(&sorted.objects, &sorted.slots, matches),
         )

@@ -1,4 +1,4 @@
-//! Lists the parts of a cycle's queries on all cores.
+//! Lists the parts of a cycle's queries on several threads.
 //!
 //! A range query has the parts of its region (`state/shapes.rs`). Gets and nearest queries have
 //! their number but no part.
@@ -8,10 +8,11 @@ use shoal_engine::layout::{PART_COUNT, Part, Shape};
 use shoal_engine::{EngineError, Projection, Query, QueryKind, Region, RowLimit};
 
 use crate::launch::{Memory, PinnedBuffer};
+use crate::stages::workers::in_parallel;
 use crate::state::shapes::{Shapes, part};
 
 /// Queries of one chunk of the work.
-const CHUNK: usize = 1 << 13;
+const CHUNK: usize = 1 << 11;
 /// Least number of queries for several threads.
 const MANY: usize = 1 << 15;
 
@@ -93,7 +94,7 @@ impl QueryParts {
         if queries.len() < MANY {
             work.into_iter().map(list).collect()
         } else {
-            work.into_par_iter().map(list).collect()
+            in_parallel(|| work.into_par_iter().map(list).collect())
         }
     }
 

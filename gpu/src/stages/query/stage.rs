@@ -29,8 +29,9 @@ pub(crate) enum QueryProgress {
     /// Counting is queued, with a copy of the counts to the host. `totals` has the totals of
     /// answers without rows, if the host builds the answers.
     Counting { bounds: PooledBuffer, totals: Vec<u64> },
-    /// Counted as warp queries.
-    CountedByWarp { bounds: PooledBuffer },
+    /// As `Counting` for warp queries, whose short answers are written if there are at most `room`
+    /// matches.
+    CountedByWarp { bounds: PooledBuffer, room: usize },
 }
 
 /// Lists, results and copies of the stage.
@@ -129,14 +130,29 @@ impl QueryStage {
             return Ok(Some((view, QueryProgress::None)));
         }
         if staged.are_plain && self.batch.prefers_warp_queries() {
-            let mut bounds = self.bounds.take(staged.queries.len() + 1)?;
-            let input = staged.query_input();
-            self.batch.count_by_warp(&view, input, bounds.target())?;
-            return Ok(Some((view, QueryProgress::CountedByWarp { bounds })));
+            let queries = staged.queries.len();
+            let mut bounds = self.bounds.take(queries + 1)?;
+            self.batch.count_by_warp(&view, staged.query_input())?;
+            // Written now, because the next writes of records and grids wait for the queries, and
+            // the host first waits for the dispatch of the cycle.
+            let sorted = self.begin_writing(state.epoch)?;
+            let room = self.batch.write_short(&view, queries, &self.sorted[sorted])?;
+            self.batch.take_counts(bounds.target())?;
+            return Ok(Some((view, QueryProgress::CountedByWarp { bounds, room })));
         }
         let cut = self.batch.cut(&view, staged.query_input())?;
         let counting = self.count(staged, &view, &cut)?;
         Ok(Some((view, counting)))
+    }
+
+    /// Makes the stream wait until the answers of the cycle before last are copied out; returns
+    /// the index of their list, which the cycle writes.
+    fn begin_writing(&self, epoch: u64) -> Result<usize, EngineError> {
+        let parity = epoch as usize % 2;
+        if let Some(copied) = &self.copied_out[parity] {
+            self.batch.stream.wait(copied).map_err(fault)?;
+        }
+        Ok(parity)
     }
 
     /// Frees the memory of earlier answers if other work needs it.
@@ -170,18 +186,14 @@ impl QueryStage {
         let Some((view, progress)) = counted else {
             return Ok(Answers::Ready(AnswerSet::default()));
         };
-        let stream = self.batch.stream.clone();
-        stream.synchronize().map_err(fault)?;
-        let parity = state.epoch as usize % 2;
-        if let Some(copied) = &self.copied_out[parity] {
-            stream.wait(copied).map_err(fault)?;
-        }
+        self.batch.stream.synchronize().map_err(fault)?;
+        let parity = self.begin_writing(state.epoch)?;
         match self.withhold(staged, &view, progress)? {
-            QueryProgress::CountedByWarp { bounds } => {
-                self.write_plain(state.epoch, staged, &view, bounds, true)
+            QueryProgress::CountedByWarp { bounds, room } => {
+                self.write_plain(state.epoch, staged, &view, bounds, Some(room))
             }
             QueryProgress::Counting { bounds, totals } if totals.is_empty() => {
-                self.write_plain(state.epoch, staged, &view, bounds, false)
+                self.write_plain(state.epoch, staged, &view, bounds, None)
             }
             other => {
                 let none;
@@ -218,13 +230,14 @@ impl QueryStage {
         view: &ViewArgument,
         mut progress: QueryProgress,
     ) -> Result<QueryProgress, EngineError> {
-        let (QueryProgress::Counting { bounds, .. } | QueryProgress::CountedByWarp { bounds }) =
+        let (QueryProgress::Counting { bounds, .. } | QueryProgress::CountedByWarp { bounds, .. }) =
             &progress
         else {
             return Ok(progress);
         };
         let bounds = bounds.as_ref();
-        if bounds.last().is_none_or(|matches| *matches <= UNUSED_ROWS_MAX) {
+        let has_limits = !staged.limits.is_empty() || staged.work.is_some();
+        if !has_limits || bounds.last().is_none_or(|matches| *matches <= UNUSED_ROWS_MAX) {
             return Ok(progress);
         }
         let mut withheld = withheld(&staged.limits, bounds);
@@ -254,24 +267,24 @@ impl QueryStage {
         Ok(progress)
     }
 
-    /// Starts copying the answers of a cycle whose queries all request ids.
+    /// Writes the answers of a cycle whose queries all request ids, and starts copying them. For warp
+    /// queries, `room` is the number of matches for which short answers are written already.
     fn write_plain(
         &mut self,
         epoch: u64,
         staged: &Staged,
         view: &ViewArgument,
         bounds: PooledBuffer,
-        by_warp: bool,
+        room: Option<usize>,
     ) -> Result<Answers, EngineError> {
         let (stream, parity) = (self.batch.stream.clone(), epoch as usize % 2);
         let matches = *bounds.as_ref().last().unwrap_or(&0) as usize;
         let mut objects = self.ids.take(matches)?;
         if matches > 0 {
             let (input, sorted) = (staged.query_input(), &mut self.sorted[parity]);
-            if by_warp {
-                self.batch.write_by_warp(view, input, matches, sorted)?;
-            } else {
-                self.batch.write(view, input, matches, sorted)?;
+            match room {
+                Some(room) => self.batch.write_by_warp(view, input, matches, room, sorted)?,
+                None => self.batch.write(view, input, matches, sorted)?,
             }
             let written = stream.record_event(None).map_err(fault)?;
             self.copy_out.wait(&written).map_err(fault)?;

@@ -160,12 +160,15 @@ impl Stage {
             assert!(staged.are_plain, "{what}: all want ids");
             let (view, input) = (self.view(), staged.query_input());
             let mut bounds = vec![u64::MAX; queries.len() + 1];
-            self.query_batch.count_by_warp(&view, input, (&mut bounds).into()).unwrap();
+            self.query_batch.count_by_warp(&view, input).unwrap();
+            let room = self.query_batch.write_short(&view, queries.len(), &self.sorted).unwrap();
+            self.query_batch.take_counts((&mut bounds).into()).unwrap();
             self.bench.wait();
             let matches = bounds[queries.len()] as usize;
             let mut objects = Vec::new();
             if matches > 0 {
-                self.query_batch.write_by_warp(&view, input, matches, &mut self.sorted).unwrap();
+                let sorted = &mut self.sorted;
+                self.query_batch.write_by_warp(&view, input, matches, room, sorted).unwrap();
                 objects = self.query_batch.take_objects(&self.sorted, matches).unwrap();
             }
             for (query, bound) in queries.iter().zip(bounds.windows(2)) {
@@ -404,18 +407,42 @@ fn ranges_find_what_a_scan_finds(seed: u64) {
             stage.run_by_warp(&queries, &what);
         }
         // Everything in one query: the longest possible answer.
-        let bounds = scene.space.bounds();
-        let (west, south) = scene.space.to_api(bounds.x_min, bounds.y_min);
-        let (east, north) = scene.space.to_api(bounds.x_max, bounds.y_max);
-        let all = Region::rectangle(&scene.space, west, south, east, north).unwrap();
-        let kind = QueryKind::Range(all);
-        let (filter, projection) = (None, Projection::Ids);
-        let everything = Query { kind, filter, projection, limit: None };
+        let everything = everything(&scene);
         assert_eq!(stage.scan(&everything).len(), objects, "everything is inside");
         let what = format!("all of {objects} objects");
         stage.run(std::slice::from_ref(&everything), &what);
         stage.run_by_warp(&[everything], &what);
     }
+}
+
+/// A query for the ids of all objects.
+fn everything(scene: &Scene) -> Query {
+    let bounds = scene.space.bounds();
+    let (west, south) = scene.space.to_api(bounds.x_min, bounds.y_min);
+    let (east, north) = scene.space.to_api(bounds.x_max, bounds.y_max);
+    let all = Region::rectangle(&scene.space, west, south, east, north).unwrap();
+    let (kind, projection) = (QueryKind::Range(all), Projection::Ids);
+    Query { kind, filter: None, projection, limit: None }
+}
+
+seeds!(answers_of_every_length_are_found_by_warp);
+fn answers_of_every_length_are_found_by_warp(seed: u64) {
+    let mut scene = Scene::new(seed);
+    let mut stage = Stage::new(&mut scene, MANY);
+    let mut objects: Vec<u64> = stage.rows.iter().map(|row| row.object).collect();
+    objects.sort_unstable();
+    // The greatest and least lengths of each way to sort.
+    let lengths = [1, 31, 32, 33, 64, 65, 128, 129, 255, 256, 257, 600];
+    let last = |length: usize| {
+        let object_after = Some(objects[objects.len() - 1 - length]);
+        let filter = Filter { object_after, ..Filter::default() }.boxed();
+        Query { filter, ..everything(&scene) }
+    };
+    let queries: Vec<Query> = (0..240).map(|at| last(lengths[at % lengths.len()])).collect();
+    // First without memory for medium answers, then with room for some answers, then for all.
+    stage.run_by_warp(&queries[..40], "few answers");
+    stage.run_by_warp(&queries, "more answers");
+    stage.run_by_warp(&queries, "the same answers");
 }
 
 seeds!(neighbours_are_those_of_a_scan);
