@@ -2,14 +2,14 @@
 #pragma once
 #include "layout.cuh"
 
-// Threads of a block that visits items, and blocks that must fit a multiprocessor. The latter
+// Threads of a block that visits candidates, and blocks that must fit a multiprocessor. The latter
 // bounds the registers of a thread, so that enough warps run to overlap their loads.
 static const u32 QUERY_THREADS = 256;
 static const u32 QUERY_BLOCKS = 6;
 // Warps of a block that answers whole queries, at most.
 static const u32 WARP_QUERY_WARPS = 8;
-// Candidates that a thread of `warp_visit_whole` loads at a time, so that the loads overlap.
-static const u32 VISIT_ITEMS = 2;
+// Candidates that a thread of `warp_visit_part` loads at a time, so that the loads overlap.
+static const u32 CANDIDATES_EACH = 2;
 // `query_work` counts the objects of a part with at most this number of cells. A part with more
 // cells counts as containing all objects, unless no cell of the grid has spare capacity.
 static const u32 WORK_CELLS = 1 << 14;

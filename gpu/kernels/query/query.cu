@@ -1,6 +1,6 @@
-// The kernels of stage query: they split parts into rows of cells (items), count and write the
-// matches of each item, and read the records of slots and ids. One warp an item unless said
-// otherwise.
+// The kernels of stage query: they split parts into rows of cells (candidate rows), count and
+// write the matches of each candidate row, and read the records of slots and ids. One warp a
+// candidate row unless said otherwise.
 #include "query/query.cuh"
 
 // Writes how many rows of cells each part covers, and a 0 after the last. One thread a part, and
@@ -17,13 +17,13 @@ extern "C" __global__ void query_rows(Grid grid, const Part* parts, u32 length, 
 }
 
 // Lists the rows of every part. One warp a part.
-extern "C" __global__ void query_items(Grid grid, const Part* parts, u32 length,
-                                       const u32* first_items, Item* items) {
+extern "C" __global__ void query_candidate_rows(Grid grid, const Part* parts, u32 length,
+                                                const u32* first_rows, CandidateRow* rows) {
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (number >= length) return;
-    u32 first = first_items[number], count = first_items[number + 1] - first;
+    u32 first = first_rows[number], count = first_rows[number + 1] - first;
     u32 row = row_of(grid, parts[number].y_min);
-    for (u32 at = lane(); at < count; at += 32) items[first + at] = {number, row + at};
+    for (u32 at = lane(); at < count; at += 32) rows[first + at] = {number, row + at};
 }
 
 // Adds the work of every part to the work of its query: the number of candidates times the work of
@@ -74,52 +74,52 @@ extern "C" __global__ void query_work(View view, Queries batch, u32 length, u64 
     atomicAdd(work + part.query, 1 + cells_work + candidates * each);
 }
 
-// Counts the matches of every item and stores the first ITEM_MATCHES, so that few items are visited twice.
-// An item of a count-only part adds its matches to its query's total and takes no space. One warp
-// an item. The launch bounds limit registers so that six blocks fit a multiprocessor and hide cache
+// Counts the matches of every candidate row and stores the first CANDIDATE_ROW_MATCHES, so that few
+// rows are visited twice. A row of a count-only part adds its matches to its query's total and takes
+// no space. The launch bounds limit registers so that six blocks fit a multiprocessor and hide cache
 // misses. Without them only five would fit, because of the tests of curved regions and filters,
-// which few items need.
+// which few rows need.
 extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     query_count(View view, Queries batch, u32* counts, u64* totals, u32* kept) {
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (number >= batch.length) return;
-    Item item = batch.items[number];
+    CandidateRow row = batch.candidate_rows[number];
     // `query_count_rectangles` counts these.
-    if (batch.parts[item.part].shape == PART_COUNT) return;
+    if (batch.parts[row.part].shape == PART_COUNT) return;
     u32 count = 0;
-    warp_visit(view, batch, item, [&](const Entry& entry, bool matches) {
+    warp_visit_row(view, batch, row, [&](const Entry& entry, bool matches) {
         u32 votes = __ballot_sync(WHOLE_WARP, matches);
         u32 at = count + __popc(votes & lanes_below());
-        if (matches && at < ITEM_MATCHES) kept[(u64)number * ITEM_MATCHES + at] = entry.slot;
+        if (matches && at < CANDIDATE_ROW_MATCHES) kept[(u64)number * CANDIDATE_ROW_MATCHES + at] = entry.slot;
         count += __popc(votes);
     });
     if (lane() != 0) return;
-    Part part = batch.parts[item.part];
+    Part part = batch.parts[row.part];
     bool only_count = (part.shape & PART_COUNT) != 0;
     counts[number] = only_count ? 0 : count;
     if (only_count && count != 0) atomicAdd(totals + part.query, (u64)count);
 }
 
 // Adds the matches of count-only rectangles to the totals of their queries; a cell inside the
-// rectangle adds its count without a test. One warp an item.
+// rectangle adds its count without a test.
 extern "C" __global__ void query_count_rectangles(View view, Queries batch, u64* totals) {
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (number >= batch.length) return;
-    Item item = batch.items[number];
-    Part part = batch.parts[item.part];
+    CandidateRow row = batch.candidate_rows[number];
+    Part part = batch.parts[row.part];
     if (part.shape != PART_COUNT) return;
     u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
     u32 count = 0, step = 1;
-    if (first < last && item.row > row_of(view.grid, part.y_min)
-        && item.row < row_of(view.grid, part.y_max)) {
+    if (first < last && row.row > row_of(view.grid, part.y_min)
+        && row.row < row_of(view.grid, part.y_max)) {
         // Cells between the first and the last column lie within the rectangle.
-        count = warp_objects_between(view, item.row, first + 1, last);
+        count = warp_objects_between(view, row.row, first + 1, last);
         step = last - first;
     }
     // Tests all columns at once, or only the first and the last.
     for (u32 column = first; column <= last; column += step) {
         u32 end = step == 1 ? last : column;
-        warp_visit_columns(view, batch, part, item.row, column, end,
+        warp_visit_columns(view, batch, part, row.row, column, end,
                            [&](const Entry&, bool matches) {
                                count += __popc(__ballot_sync(WHOLE_WARP, matches));
                            });
@@ -128,55 +128,57 @@ extern "C" __global__ void query_count_rectangles(View view, Queries batch, u64*
     if (lane() == 0 && count != 0) atomicAdd(totals + part.query, (u64)count);
 }
 
-// Sets to 0 the counts of items whose query has a nonzero number in `withheld`. One thread an item.
+// Sets to 0 the counts of candidate rows whose query has a nonzero number in `withheld`. One thread
+// a candidate row.
 extern "C" __global__ void query_withhold(Queries batch, const u64* withheld, u32* counts) {
     u32 number = blockIdx.x * blockDim.x + threadIdx.x;
     if (number >= batch.length) return;
-    u32 query = batch.parts[batch.items[number].part].query;
+    u32 query = batch.parts[batch.candidate_rows[number].part].query;
     if (withheld[query] != 0) counts[number] = 0;
 }
 
 // Writes the offset of the first match of every query, and after them the total; lists the queries
 // as by `warp_list_long`. One thread a query, and one for the total.
 extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queries,
-                                        const u32* first_items, const u64* offsets, u64* bounds,
+                                        const u32* first_rows, const u64* offsets, u64* bounds,
                                         AnswerLists lists) {
     u32 query = blockIdx.x * blockDim.x + threadIdx.x;
     u64 found = 0;
     if (query <= queries) {
         u32 part = first_part_of(parts, length, query);
-        u64 first = offsets[first_items[part]];
+        u64 first = offsets[first_rows[part]];
         bounds[query] = first;
         while (part < length && parts[part].query == query) part++;
-        if (query < queries) found = offsets[first_items[part]] - first;
+        if (query < queries) found = offsets[first_rows[part]] - first;
     }
     warp_list_long(found, query, queries, lists);
 }
 
-// Writes the stored matches of item `first` and all later items, beginning at the start of the
-// output. Skips items with more than ITEM_MATCHES matches. ITEM_MATCHES threads an item.
-extern "C" __global__ void query_write(Records records, u32 items, const u64* offsets, u32 first,
+// Writes the stored matches of candidate row `first` and all later rows, beginning at the start of
+// the output. Skips rows with more than CANDIDATE_ROW_MATCHES matches. CANDIDATE_ROW_MATCHES threads
+// a candidate row.
+extern "C" __global__ void query_write(Records records, u32 rows, const u64* offsets, u32 first,
                                        const u32* kept, u64* objects, u32* slots) {
     u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 number = first + thread / ITEM_MATCHES, at = thread % ITEM_MATCHES;
-    if (number >= items) return;
+    u32 number = first + thread / CANDIDATE_ROW_MATCHES, at = thread % CANDIDATE_ROW_MATCHES;
+    if (number >= rows) return;
     u64 place = offsets[number], count = offsets[number + 1] - place;
-    if (count > ITEM_MATCHES || at >= count) return;
-    u32 slot = kept[(u64)number * ITEM_MATCHES + at];
+    if (count > CANDIDATE_ROW_MATCHES || at >= count) return;
+    u32 slot = kept[(u64)number * CANDIDATE_ROW_MATCHES + at];
     objects[place - offsets[first] + at] = records.objects[slot];
     slots[place - offsets[first] + at] = slot;
 }
 
-// As `query_write`, for the items with more than ITEM_MATCHES matches. Finds their matches again.
-// One warp an item.
+// As `query_write`, for the rows with more than CANDIDATE_ROW_MATCHES matches. Finds their matches
+// again.
 extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     query_write_many(View view, Queries batch, const u64* offsets, u32 first, u64* objects,
                      u32* slots) {
     u32 number = first + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     if (number >= batch.length) return;
     u64 place = offsets[number] - offsets[first];
-    if (offsets[number + 1] - offsets[number] <= ITEM_MATCHES) return;
-    warp_visit(view, batch, batch.items[number], [&](const Entry& entry, bool matches) {
+    if (offsets[number + 1] - offsets[number] <= CANDIDATE_ROW_MATCHES) return;
+    warp_visit_row(view, batch, batch.candidate_rows[number], [&](const Entry& entry, bool matches) {
         u32 votes = __ballot_sync(WHOLE_WARP, matches);
         if (matches) {
             u64 at = place + __popc(votes & lanes_below());

@@ -1,16 +1,6 @@
-// Stage query. Threads map to candidate objects, not to queries.
-//
-// A query's rectangles are cut into rows of cells (items), unless answers are expected to be short.
-// A warp takes an item or a short query, computes prefix sums of the counts of its cells (the
-// paper's bound table) and finds each lane's candidate by a search in these sums (which replaces
-// the paper's mapping table). The cost of a cell is thus proportional to its number of objects.
+// Stage query: parts of queries, lists of long answers, work.
 #pragma once
-#include "geometry/space.cuh"
-#include "query/policy.cuh"
-#include "records/index.cuh"
-#include "records/record.cuh"
-#include "warp/search.cuh"
-#include "warp/warp.cuh"
+#include "query/candidate_set.cuh"
 
 // The number of the first part of `query`, or of the next query with a part; `length` if there is
 // none. Parts are ordered by query.
@@ -43,89 +33,6 @@ __device__ inline void warp_list_long(u64 found, u32 query, u32 queries,
     if (is_longer) lists.long_queries[queries - 1 - place] = query;
     u64 longest = warp_max(found);
     if (lane() == 0 && longest != 0) atomicMax((u64*)&lengths->longest, longest);
-}
-
-__device__ inline bool filter_passes(const View& view, const Shape& shape, const Entry& entry) {
-    if (shape.filter == 0) return true;
-    if ((shape.filter & FILTER_STATE) && (entry.state & shape.state_mask) != shape.state_value)
-        return false;
-    if ((shape.filter & FILTER_OBJECT) && view.records.objects[entry.slot] <= shape.object_after)
-        return false;
-    if ((shape.filter & ~(FILTER_STATE | FILTER_OBJECT)) == 0) return true;
-    u32 held = held_at(view.records, entry.slot, view.epoch);
-    if (shape.filter & FILTER_AGE) {
-        i64 time = view.records.versions[2ull * entry.slot + held].time_ms;
-        if (view.clock_ms - time > shape.age_max_ms) return false;
-    }
-    return attributes_pass(shape, optional_of(view.records, entry.slot, held));
-}
-
-// Whether an entry matches a part.
-__device__ inline bool tests(const View& view, const Queries& batch, const Part& part,
-                             const Entry& entry) {
-    bool matches = part.x_min <= entry.x && entry.x <= part.x_max && part.y_min <= entry.y
-        && entry.y <= part.y_max;
-    u32 number = part.shape & ~PART_COUNT;
-    if (matches && number != 0) {
-        const Shape& shape = batch.shapes[number];
-        matches = shape_holds(shape, batch.polygons, entry.x, entry.y)
-            && filter_passes(view, shape, entry);
-    }
-    return matches;
-}
-
-__device__ inline Entry entry_at(const View& view, u32 place) {
-    int4 words = *(const int4*)(view.entries + place);
-    return *(Entry*)&words;
-}
-
-// Calls `each(entry, matches)` for the candidates of columns `first` to `last` of row `number`, in
-// all lanes together; `matches` is false in lanes without a candidate.
-template <class Each>
-__device__ inline void warp_visit_columns(const View& view, const Queries& batch, const Part& part,
-                                     u32 number, u32 first, u32 last, Each each) {
-    const Cell* row = view.cells + number * view.grid.columns;
-    if (view.is_tight != 0) {
-        u32 end = row[last].start + row[last].count;
-        for (u32 base = row[first].start; base < end; base += 32) {
-            Entry entry = {};
-            bool matches = base + lane() < end;
-            if (matches) {
-                entry = entry_at(view, base + lane());
-                matches = tests(view, batch, part, entry);
-            }
-            each(entry, matches);
-        }
-        return;
-    }
-    for (u32 column = first; column <= last; column += 32) {
-        Cell cell = {};
-        if (column + lane() <= last) cell = row[column + lane()];
-        u32 before = warp_sum_before(cell.count);
-        u32 total = __shfl_sync(WHOLE_WARP, before + cell.count, 31);
-        for (u32 base = 0; base < total; base += 32) {
-            u32 candidate = base + lane();
-            u32 owner = warp_last_lane_not_above(before, candidate);
-            u32 start = __shfl_sync(WHOLE_WARP, cell.start, owner);
-            u32 lower = __shfl_sync(WHOLE_WARP, before, owner);
-            Entry entry = {};
-            bool matches = candidate < total;
-            if (matches) {
-                entry = entry_at(view, start + (candidate - lower));
-                matches = tests(view, batch, part, entry);
-            }
-            each(entry, matches);
-        }
-    }
-}
-
-// As `warp_visit_columns`, for all columns of an item.
-template <class Each>
-__device__ inline void warp_visit(const View& view, const Queries& batch, const Item& item,
-                             Each each) {
-    Part part = batch.parts[item.part];
-    u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
-    warp_visit_columns(view, batch, part, item.row, first, last, each);
 }
 
 // The number of objects in columns [first, end) of row `number`. Called by all threads of a warp.

@@ -1,66 +1,12 @@
 // Queries answered by a warp each, for cycles whose queries all request ids and have short answers.
 //
-// Queries are not cut into items: a warp finds a query's matches, sorts their ids and stores them;
+// Queries are not cut into candidate rows: a warp finds a query's matches, sorts their ids and stores them;
 // a second kernel copies them to their final places. The slots of a medium answer are stored, and
 // a warp sorts its ids while it writes them. Queries with more matches are listed, and a block
 // finds and writes the answer of each. Counting blocks have WARP_QUERY_WARPS warps, with matches in
 // shared memory.
 #include "query/query.cuh"
 #include "warp/rank.cuh"
-
-// As `warp_visit`, for all rows of cells of a part. Most parts have few candidates, so the search is
-// short.
-template <class Each>
-__device__ inline void warp_visit_whole(const View& view, const Queries& batch, const Part& part,
-                                   Each each) {
-    u32 row = row_of(view.grid, part.y_min), rows = row_of(view.grid, part.y_max) - row + 1;
-    u32 first = column_of(view.grid, part.x_min), last = column_of(view.grid, part.x_max);
-    // A range is a contiguous list of entries: a cell, or a whole row if no cell has spare
-    // capacity.
-    bool is_tight = view.is_tight != 0;
-    u32 columns = is_tight ? 1 : last - first + 1, ranges = rows * columns;
-    for (u32 range = 0; range < ranges; range += 32) {
-        u32 length = min(ranges - range, 32u), start = 0, count = 0;
-        if (lane() < length) {
-            u32 mine = range + lane(), down = is_tight ? mine : mine / columns;
-            const Cell* cells = view.cells + (row + down) * view.grid.columns + first;
-            Cell cell = cells[mine - down * columns];
-            start = cell.start;
-            count = cell.count;
-            if (is_tight) {
-                cell = cells[last - first];
-                count = cell.start + cell.count - start;
-            }
-        }
-        // Inclusive sums over the lanes, with no more steps than `length` needs.
-        u32 sum = count;
-        for (u32 step = 1; step < length; step *= 2) {
-            u32 below = __shfl_up_sync(WHOLE_WARP, sum, step);
-            if (lane() >= step) sum += below;
-        }
-        u32 total = __shfl_sync(WHOLE_WARP, sum, length - 1);
-        u32 before = lane() < length ? sum - count : 0xffffffffu;
-        u32 widest = length > 1 ? 1u << (31 - __clz(length - 1)) : 0;
-        for (u32 base = 0; base < total; base += 32 * VISIT_ITEMS) {
-            Entry entries[VISIT_ITEMS];
-#pragma unroll
-            for (u32 item = 0; item < VISIT_ITEMS; item++) {
-                u32 candidate = base + 32 * item + lane();
-                u32 owner = warp_last_lane_not_above(before, candidate, widest);
-                u32 from = __shfl_sync(WHOLE_WARP, start - before, owner);
-                entries[item] = {};
-                if (candidate < total) entries[item] = entry_at(view, from + candidate);
-            }
-#pragma unroll
-            for (u32 item = 0; item < VISIT_ITEMS; item++) {
-                if (base + 32 * item >= total) break;
-                bool matches = base + 32 * item + lane() < total
-                    && tests(view, batch, part, entries[item]);
-                each(entries[item], matches);
-            }
-        }
-    }
-}
 
 // Counts the matches of every query. Up to WARP_QUERY_MATCHES ids are stored in `kept`, in their
 // order. Queries with more are listed as by `warp_list_long`; the slots of medium answers are
@@ -78,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARP_QUERY_WARPS, QUERY_BLOCKS
     for (; at < parts; at++) {
         Part part = batch.parts[at];
         if (part.query != query) break;
-        warp_visit_whole(view, batch, part, [&](const Entry& entry, bool matches) {
+        warp_visit_part(view, batch, part, [&](const Entry& entry, bool matches) {
             u32 votes = __ballot_sync(WHOLE_WARP, matches);
             u32 place = count + __popc(votes & lanes_below());
             if (matches && place < WARP_SORT_MATCHES) slots[place] = entry.slot;
@@ -168,7 +114,7 @@ extern "C" __global__ void warp_query_write_many(View view, Queries batch, u32 p
         u32 row = row_of(view.grid, part.y_min) + threadIdx.x / 32;
         u32 last = row_of(view.grid, part.y_max);
         for (; row <= last; row += blockDim.x / 32) {
-            warp_visit(view, batch, Item{at, row}, [&](const Entry& entry, bool matches) {
+            warp_visit_row(view, batch, CandidateRow{at, row}, [&](const Entry& entry, bool matches) {
                 u64 place = first + warp_append(matches, &written);
                 if (!matches) return;
                 objects[place] = view.records.objects[entry.slot];

@@ -7,9 +7,9 @@
 use std::marker::PhantomData;
 
 use super::layout::{
-    self, Bin, Cell, CodecKeys, CodecStep, DeviceQuery, DictionarySlot, DispatchReport, Edge,
-    Entry, Grid, Item, Lengths, ObjectTime, Optional, Part, Place, RequestDescriptor,
-    RowOutcomeCounts, RunColumn, RunZone, Shape, Version,
+    self, Bin, CandidateRow, Cell, CodecKeys, CodecStep, DeviceQuery, DictionarySlot,
+    DispatchReport, Edge, Entry, Grid, Lengths, ObjectTime, Optional, Part, Place,
+    RequestDescriptor, RowOutcomeCounts, RunColumn, RunZone, Shape, Version,
 };
 
 /// The address of values on the device; 0 where there are none.
@@ -223,15 +223,13 @@ argument_layouts! {
         /// Queries that a block sorts from the front, longer ones from the back.
         long_queries: (mut u32),
     }
-    /// The queries of a cycle, as parts and, for item kernels, as items.
+    /// The queries of a cycle as parts and, for some kernels, as candidate rows.
     QueriesArgument {
         parts: (const Part),
         shapes: (const Shape),
         polygons: (PolygonsArgument),
-        /// By part: its first item.
-        first_items: (const u32),
-        items: (const Item),
-        /// Number of items.
+        candidate_rows: (const CandidateRow),
+        /// Number of candidate rows.
         length: (u32),
         reserved: (u32),
     }

@@ -97,7 +97,7 @@ kernels! {
         update_close, update_locate, update_publish, update_sample;
     "update/rebuild": rebuild_bins, rebuild_counts, rebuild_capacities, rebuild_cells;
     "update/rebuild_place": rebuild_partition, rebuild_fill;
-    "query/query": query_rows, query_items, query_work, query_count,
+    "query/query": query_rows, query_candidate_rows, query_work, query_count,
         query_count_rectangles, query_withhold, query_bounds, query_write, query_write_many,
         query_fixes, query_get;
     "records/records": records_unknown, records_index, records_export;

@@ -9,7 +9,7 @@ use shoal_engine::layout::{AnswerRecord, Shape};
 use super::memory::DeviceBuffer;
 use super::module::{Kernels, enqueue};
 
-/// Candidates of all queries, by query: their records, and the first candidate of each query.
+/// Matches of all queries, by query: their records, and the first match of each query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NearestRanking<'a> {
     pub(crate) fixes: &'a DeviceBuffer<AnswerRecord>,
@@ -20,13 +20,13 @@ pub(crate) struct NearestRanking<'a> {
 
 impl NearestRanking<'_> {
     fn check(&self) {
-        assert!(self.fixes.len() >= self.length as usize, "a record a candidate");
+        assert!(self.fixes.len() >= self.length as usize, "a record a match");
         assert!(self.bounds.len() > self.queries as usize, "a bound a query and one more");
     }
 }
 
 impl Kernels {
-    /// Writes the rank of each candidate from the centre of its query, and its place.
+    /// Writes the rank of each match from the centre of its query, and its place.
     pub(crate) fn nearest_rank(
         &self,
         stream: &CudaStream,
@@ -38,12 +38,12 @@ impl Kernels {
         of.check();
         let NearestRanking { length, queries, .. } = of;
         assert!(centres.len() >= queries as usize, "a centre a query");
-        assert!(ranks.len().min(places.len()) >= length as usize, "a rank a candidate");
+        assert!(ranks.len().min(places.len()) >= length as usize, "a rank a match");
         enqueue!(self.nearest_rank, stream, length; centres, of.bounds, queries, of.fixes, length,
             ranks, places)
     }
 
-    /// Writes the query of the candidate at each of `places`.
+    /// Writes the query of the match at each of `places`.
     pub(crate) fn nearest_owners(
         &self,
         stream: &CudaStream,
@@ -53,11 +53,11 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         of.check();
         let NearestRanking { length, queries, .. } = of;
-        assert!(places.len().min(owners.len()) >= length as usize, "an owner a candidate");
+        assert!(places.len().min(owners.len()) >= length as usize, "an owner a match");
         enqueue!(self.nearest_owners, stream, length; of.bounds, queries, places, length, owners)
     }
 
-    /// Writes the first candidates of each query with their ranks, `taken` in all. `takes` has, for
+    /// Writes the first matches of each query with their ranks, `taken` in all. `takes` has, for
     /// each query, the number taken by the queries before it.
     pub(crate) fn nearest_take(
         &self,
@@ -69,9 +69,9 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         of.check();
         let queries = of.queries;
-        assert!(taken <= of.length, "at most all candidates");
+        assert!(taken <= of.length, "at most all matches");
         assert!(takes.len() > queries as usize, "a sum a query and one more");
-        assert!(places.len().min(ranks.len()) >= of.length as usize, "a rank a candidate");
+        assert!(places.len().min(ranks.len()) >= of.length as usize, "a rank a match");
         let shortest = neighbours.len().min(neighbour_ranks.len());
         assert!(shortest >= taken as usize, "capacity for every neighbour");
         enqueue!(self.nearest_take, stream, taken; of.bounds, takes, queries, places, of.fixes,

@@ -4,8 +4,8 @@
 
 use shoal_engine::HashKey;
 use shoal_engine::layout::{
-    Cell, DictionarySlot, DispatchReport, Edge, Entry, Grid, Item, Lengths, Optional, Place,
-    RowOutcomeCounts, Version,
+    CandidateRow, Cell, DictionarySlot, DispatchReport, Edge, Entry, Grid, Lengths, Optional,
+    Place, RowOutcomeCounts, Version,
 };
 
 use super::argument_layout::{
@@ -273,7 +273,7 @@ pub(crate) struct QueryInput<'a> {
 }
 
 impl QueriesArgument {
-    /// The queries as parts, not cut into items.
+    /// The queries as parts, not cut into candidate rows.
     pub(crate) fn whole(input: QueryInput<'_>) -> Self {
         let QueryInput { bytes, ranges } = input;
         Self {
@@ -283,24 +283,20 @@ impl QueriesArgument {
                 slabs: ranges.slabs.pointer(bytes),
                 edges: ranges.edges.pointer(bytes),
             },
-            first_items: Pointer::NULL,
-            items: Pointer::NULL,
+            candidate_rows: Pointer::NULL,
             length: 0,
             reserved: 0,
         }
     }
 
-    /// The first `length` of `items`.
-    pub(crate) fn new(
+    /// The queries with the first `length` of `candidate_rows`.
+    pub(crate) fn in_rows(
         input: QueryInput<'_>,
-        first_items: &DeviceBuffer<u32>,
-        items: &DeviceBuffer<Item>,
+        candidate_rows: &DeviceBuffer<CandidateRow>,
         length: u32,
     ) -> Self {
-        assert!(first_items.len() > input.ranges.parts.length, "every part has a first item");
-        assert!(items.len() >= length as usize, "every item is in range");
-        let (first_items, items) = (first_items.pointer(), items.pointer());
-        Self { first_items, items, length, ..Self::whole(input) }
+        assert!(candidate_rows.len() >= length as usize, "every candidate row is in range");
+        Self { candidate_rows: candidate_rows.pointer(), length, ..Self::whole(input) }
     }
 
     pub(super) fn length(&self) -> u32 {

@@ -35,7 +35,7 @@ plain!(
     layout::DispatchReport,
     layout::Cell,
     layout::Part,
-    layout::Item,
+    layout::CandidateRow,
     layout::Lengths,
     layout::Shape,
     layout::Edge,

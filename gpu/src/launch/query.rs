@@ -4,7 +4,7 @@
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
-use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Part};
+use shoal_engine::layout::{AnswerRecord, CANDIDATE_ROW_MATCHES, CandidateRow, Part};
 
 use super::argument_layout::{AnswerListsArgument, IndexArgument, QueriesArgument, ViewArgument};
 use super::memory::DeviceBuffer;
@@ -26,20 +26,20 @@ impl Kernels {
         enqueue!(self.query_rows, stream, u64::from(length) + 1; grid, parts, length, rows)
     }
 
-    /// Lists the rows of cells of each part.
-    pub(crate) fn query_items(
+    /// Lists the candidate rows of each part: its rows of cells.
+    pub(crate) fn query_candidate_rows(
         &self,
         stream: &CudaStream,
         view: &ViewArgument,
         input: QueryInput<'_>,
-        first_items: &DeviceBuffer<u32>,
-        items: &DeviceBuffer<Item>,
+        first_rows: &DeviceBuffer<u32>,
+        candidate_rows: &DeviceBuffer<CandidateRow>,
     ) -> Result<(), EngineError> {
         let (grid, listed) = (view.grid(), input.ranges.parts);
-        assert!(first_items.len() > listed.length, "a number a part and one more");
+        assert!(first_rows.len() > listed.length, "a number a part and one more");
         let (parts, length) = (listed.address::<Part>(input.bytes), listed.length as u32);
-        enqueue!(self.query_items, stream, u64::from(length) * WARP; grid, parts, length,
-            first_items, items)
+        enqueue!(self.query_candidate_rows, stream, u64::from(length) * WARP; grid, parts, length,
+            first_rows, candidate_rows)
     }
 
     /// Adds the work of every part to that of its query. `objects` bounds the candidates of a part.
@@ -57,7 +57,7 @@ impl Kernels {
             work)
     }
 
-    /// Counts the matches of every item.
+    /// Counts the matches of every candidate row.
     pub(crate) fn query_count(
         &self,
         stream: &CudaStream,
@@ -68,10 +68,10 @@ impl Kernels {
         kept: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         let length = batch.length();
-        assert!(counts.len() >= length as usize, "a count an item");
+        assert!(counts.len() >= length as usize, "a count a candidate row");
         assert!(
-            kept.len() >= ITEM_MATCHES as usize * length as usize,
-            "capacity for some matches an item"
+            kept.len() >= CANDIDATE_ROW_MATCHES as usize * length as usize,
+            "capacity for some matches a candidate row"
         );
         enqueue!(self.query_count, stream, u64::from(length) * WARP; view, batch, counts,
             totals, kept)
@@ -92,7 +92,7 @@ impl Kernels {
         enqueue!(self.query_count_rectangles, stream, threads; view, batch, totals)
     }
 
-    /// Sets the count of an item to 0 if its query has a total in `withheld`, which has one number
+    /// Sets the count of a candidate row to 0 if its query has a total in `withheld`, which has one number
     /// for each of `queries` queries.
     pub(crate) fn query_withhold(
         &self,
@@ -104,7 +104,7 @@ impl Kernels {
     ) -> Result<(), EngineError> {
         let length = batch.length();
         assert!(withheld.len() >= queries, "a total a query");
-        assert!(counts.len() >= length as usize, "a count an item");
+        assert!(counts.len() >= length as usize, "a count a candidate row");
         enqueue!(self.query_withhold, stream, length; batch, withheld, counts)
     }
 
@@ -114,20 +114,20 @@ impl Kernels {
         &self,
         stream: &CudaStream,
         input: QueryInput<'_>,
-        first_items: &DeviceBuffer<u32>,
+        first_rows: &DeviceBuffer<u32>,
         offsets: &DeviceBuffer<u64>,
         bounds: &DeviceBuffer<u64>,
         lists: &AnswerListsArgument,
     ) -> Result<(), EngineError> {
         let (listed, queries) = (input.ranges.parts, input.ranges.queries as u32);
         assert!(bounds.len() > queries as usize, "a bound a query and one more");
-        assert!(first_items.len() > listed.length, "every part has a first item");
+        assert!(first_rows.len() > listed.length, "every part has a first candidate row");
         let (parts, length) = (listed.address::<Part>(input.bytes), listed.length as u32);
         enqueue!(self.query_bounds, stream, u64::from(queries) + 1; parts, length, queries,
-            first_items, offsets, bounds, lists)
+            first_rows, offsets, bounds, lists)
     }
 
-    /// Writes the matches of the items from number `first` on; the lists have capacity for
+    /// Writes the matches of the candidate rows from number `first` on; the lists have capacity for
     /// `matches`.
     pub(crate) fn query_write(
         &self,
@@ -142,18 +142,18 @@ impl Kernels {
         slots: &DeviceBuffer<u32>,
     ) -> Result<(), EngineError> {
         let length = batch.length();
-        assert!(offsets.len() > length as usize, "an offset an item and one more");
+        assert!(offsets.len() > length as usize, "an offset a candidate row and one more");
         assert!(objects.len().min(slots.len()) >= matches, "capacity for every match");
         assert!(
-            kept.len() >= ITEM_MATCHES as usize * length as usize,
+            kept.len() >= CANDIDATE_ROW_MATCHES as usize * length as usize,
             "the matches that were kept"
         );
         let (records, _) = view.records();
-        let items = u64::from(length - first);
-        let threads = items * u64::from(ITEM_MATCHES);
+        let rows = u64::from(length - first);
+        let threads = rows * u64::from(CANDIDATE_ROW_MATCHES);
         enqueue!(self.query_write, stream, threads; records, length, offsets, first, kept, objects,
             slots)?;
-        let threads = items * WARP;
+        let threads = rows * WARP;
         enqueue!(self.query_write_many, stream, threads; view, batch, offsets, first, objects,
             slots)
     }

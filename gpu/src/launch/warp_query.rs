@@ -1,7 +1,7 @@
 //! Launches of warp queries; part of stage query.
 //!
 //! One safe function per kernel. The caller reads the counts back before it launches a kernel that
-//! writes matches, as with the items of `query.rs`.
+//! writes matches, as with the candidate rows of `query.rs`.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;

@@ -146,7 +146,7 @@ impl Driver {
         self.update.bring_up(&mut self.state, epoch - 1)?;
         self.query.wait_for_input(&staged, self.update.updated())?;
         let querying = timeline.begin(self.query.stream())?;
-        // Counts concurrently with dispatch; the host waits only for the number of items.
+        // Counts concurrently with dispatch; the host waits only for the number of candidate rows.
         let counted = unless_ended(self.query.begin(&self.state, &mut staged))?;
         dispatched.synchronize().map_err(fault)?;
         let (report, outcomes) = self.dispatch.read_report(&mut self.state, &staged)?;

@@ -172,8 +172,8 @@ constants! { CONSTANTS:
     /// of a bin or cell), and the variables that the kernel declares, at most.
     REBUILD_ENTRY_BYTES: u32 = 24;
     REBUILD_BLOCK_BYTES: u32 = 256;
-    /// Maximum number of matches of one `Item` that are stored between counting and writing.
-    ITEM_MATCHES: u32 = 16;
+    /// Maximum number of matches of one `CandidateRow` that are stored between counting and writing.
+    CANDIDATE_ROW_MATCHES: u32 = 16;
     /// Maximum number of matches of one query that a warp sorts while it finds them: one per lane.
     WARP_QUERY_MATCHES: u32 = 32;
     /// Maximum number of matches of one query that a warp sorts.
@@ -347,8 +347,8 @@ records! { RECORDS:
         shape: u32,
     }
 
-    /// One row of cells of a part.
-    Item { part: u32, row: u32, }
+    /// The objects of one row of cells of a part, which a query tests.
+    CandidateRow { part: u32, row: u32, }
 
     /// The lengths of a cycle's answers and of the lists of queries with more than
     /// WARP_QUERY_MATCHES matches.

@@ -1,6 +1,6 @@
 //! Stage query on the device: from parts to sorted ids, counted before anything is written.
 //!
-//! Three steps, with a count read back after each of the first two: cut parts into items, count
+//! Three steps, with a count read back after each of the first two: cut parts into candidate rows, count
 //! matches, write and sort. Cycles with ids alone and short answers are not cut (`warp.rs`).
 //! The host waits for counts only; ids are copied on request.
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaEvent, CudaStream};
 use shoal_engine::EngineError;
-use shoal_engine::layout::{AnswerRecord, ITEM_MATCHES, Item, Lengths, Shape};
+use shoal_engine::layout::{AnswerRecord, CANDIDATE_ROW_MATCHES, CandidateRow, Lengths, Shape};
 
 use crate::launch::{
     AnswerListsArgument, ByteRange, CopyTarget, DeviceBuffer, Kernels, MatchesArgument, Memory,
@@ -24,8 +24,9 @@ pub(crate) struct QueryBatch {
     pub(crate) stream: Arc<CudaStream>,
     pub(crate) scratch: Scratch,
     pub(crate) rows: DeviceBuffer<u32>,
-    first_items: DeviceBuffer<u32>,
-    items: DeviceBuffer<Item>,
+    /// By part: its first candidate row.
+    first_rows: DeviceBuffer<u32>,
+    candidate_rows: DeviceBuffer<CandidateRow>,
     pub(crate) counts: DeviceBuffer<u32>,
     offsets: DeviceBuffer<u64>,
     pub(crate) totals: DeviceBuffer<u64>,
@@ -33,7 +34,7 @@ pub(crate) struct QueryBatch {
     withheld: DeviceBuffer<u64>,
     /// By query; see `work.rs`.
     pub(crate) work: DeviceBuffer<u64>,
-    /// Slots of matches: those of each item or, after warp queries, those of medium answers.
+    /// Slots of matches: those of each candidate row or, after warp queries, those of medium answers.
     pub(super) kept: DeviceBuffer<u32>,
     /// The ids that warp queries stored.
     pub(crate) kept_objects: DeviceBuffer<u64>,
@@ -42,11 +43,11 @@ pub(crate) struct QueryBatch {
     pub(crate) slots: DeviceBuffer<u32>,
     fixes: DeviceBuffer<AnswerRecord>,
     pub(super) lists: AnswerLists,
-    last_item: PinnedBuffer<u32>,
+    candidate_row_count: PinnedBuffer<u32>,
     pub(crate) lengths_host: PinnedBuffer<Lengths>,
     /// The lengths that were counted last, if answers were withheld since.
     pub(crate) lengths_counted: Option<Lengths>,
-    items_used: u32,
+    rows_used: u32,
     /// Number of queries whose answers were counted last.
     pub(crate) queries_counted: usize,
     ranking: Box<Ranking>,
@@ -119,8 +120,8 @@ impl QueryBatch {
             stream,
             scratch: Scratch::new(memory)?,
             rows: DeviceBuffer::new(memory, 1)?,
-            first_items: DeviceBuffer::new(memory, 1)?,
-            items: DeviceBuffer::new(memory, 1)?,
+            first_rows: DeviceBuffer::new(memory, 1)?,
+            candidate_rows: DeviceBuffer::new(memory, 1)?,
             counts: DeviceBuffer::new(memory, 1)?,
             offsets: DeviceBuffer::new(memory, 1)?,
             totals: DeviceBuffer::new(memory, 1)?,
@@ -133,10 +134,10 @@ impl QueryBatch {
             slots: DeviceBuffer::new(memory, 1)?,
             fixes: DeviceBuffer::new(memory, 1)?,
             lists: AnswerLists::new(memory)?,
-            last_item: PinnedBuffer::new(memory, 1)?,
+            candidate_row_count: PinnedBuffer::new(memory, 1)?,
             lengths_host: PinnedBuffer::new(memory, 1)?,
             lengths_counted: None,
-            items_used: 0,
+            rows_used: 0,
             queries_counted: 0,
         })
     }
@@ -150,11 +151,11 @@ impl QueryBatch {
     ) -> Result<CudaEvent, EngineError> {
         let parts = input.ranges.parts.length;
         self.rows.fit(parts + 1)?;
-        self.first_items.fit(parts + 1)?;
+        self.first_rows.fit(parts + 1)?;
         self.kernels.query_rows(&self.stream, view, input, &self.rows)?;
         let length = parts as u32 + 1;
-        self.scratch.sum_before(&self.stream, &self.rows, &self.first_items, length)?;
-        self.first_items.download(&self.stream, parts, self.last_item.first(1))?;
+        self.scratch.sum_before(&self.stream, &self.rows, &self.first_rows, length)?;
+        self.first_rows.download(&self.stream, parts, self.candidate_row_count.first(1))?;
         self.stream.record_event(None).map_err(fault)
     }
 
@@ -168,25 +169,31 @@ impl QueryBatch {
         bounds: impl Into<CopyTarget<'a, u64>>,
         totals: Option<&mut [u64]>,
     ) -> Result<(), EngineError> {
-        let items = self.last_item.as_slice()[0];
+        let rows = self.candidate_row_count.as_slice()[0];
         let queries = input.ranges.queries;
-        self.items_used = items;
+        self.rows_used = rows;
         self.queries_counted = queries;
         self.lengths_counted = None;
-        self.items.fit(items as usize)?;
-        self.counts.fit(items as usize + 1)?;
-        self.offsets.fit(items as usize + 1)?;
+        self.candidate_rows.fit(rows as usize)?;
+        self.counts.fit(rows as usize + 1)?;
+        self.offsets.fit(rows as usize + 1)?;
         self.totals.fit(queries)?;
-        self.kept.fit(ITEM_MATCHES as usize * items as usize)?;
+        self.kept.fit(CANDIDATE_ROW_MATCHES as usize * rows as usize)?;
         self.bounds.fit(queries + 1)?;
         self.lists.fit(queries)?;
         let stream = &self.stream;
-        self.kernels.query_items(stream, view, input, &self.first_items, &self.items)?;
-        self.counts.fill(stream, 0, items as usize + 1)?;
+        self.kernels.query_candidate_rows(
+            stream,
+            view,
+            input,
+            &self.first_rows,
+            &self.candidate_rows,
+        )?;
+        self.counts.fill(stream, 0, rows as usize + 1)?;
         if totals.is_some() {
             self.totals.fill(stream, 0, queries)?;
         }
-        let batch = self.argument(input, items);
+        let batch = self.argument(input, rows);
         self.kernels.query_count(stream, view, &batch, &self.counts, &self.totals, &self.kept)?;
         if totals.is_some() {
             self.kernels.query_count_rectangles(stream, view, &batch, queries, &self.totals)?;
@@ -211,7 +218,7 @@ impl QueryBatch {
         self.withheld.upload(&self.stream, 0, withheld)?;
         self.kernels.query_withhold(
             &self.stream,
-            &self.argument(input, self.items_used),
+            &self.argument(input, self.rows_used),
             withheld.len(),
             &self.withheld,
             &self.counts,
@@ -219,7 +226,7 @@ impl QueryBatch {
         self.sum_counts(input, bounds)
     }
 
-    /// Computes the place of the first match of each item and, in `bounds`, of each query; lists
+    /// Computes the place of the first match of each candidate row and, in `bounds`, of each query; lists
     /// the long answers.
     fn sum_counts(
         &mut self,
@@ -227,13 +234,13 @@ impl QueryBatch {
         bounds: CopyTarget<'_, u64>,
     ) -> Result<(), EngineError> {
         let stream = &self.stream;
-        let length = self.items_used + 1;
+        let length = self.rows_used + 1;
         self.scratch.sum_before(stream, &self.counts, &self.offsets, length)?;
         self.lists.clear(stream)?;
         self.kernels.query_bounds(
             stream,
             input,
-            &self.first_items,
+            &self.first_rows,
             &self.offsets,
             &self.bounds,
             &self.lists.argument(input.ranges.queries),
@@ -242,8 +249,8 @@ impl QueryBatch {
         self.bounds.download(stream, 0, bounds)
     }
 
-    fn argument(&self, input: QueryInput<'_>, items: u32) -> QueriesArgument {
-        QueriesArgument::new(input, &self.first_items, &self.items, items)
+    fn argument(&self, input: QueryInput<'_>, rows: u32) -> QueriesArgument {
+        QueriesArgument::in_rows(input, &self.candidate_rows, rows)
     }
 
     /// Writes all `matches` and sorts the ids of each query. The counts must be complete.
@@ -257,7 +264,7 @@ impl QueryBatch {
         let queries = input.ranges.queries as u32;
         self.fit_matches(matches, sorted)?;
         let stream = &self.stream;
-        let batch = self.argument(input, self.items_used);
+        let batch = self.argument(input, self.rows_used);
         self.kernels.query_write(
             stream,
             view,

@@ -50,7 +50,7 @@ struct Search<'a> {
     narrow_m: f64,
     wide: Option<(f64, Circle)>,
     /// Objects in the circle that is ranked.
-    candidates: u64,
+    matches: u64,
     /// Circles so far.
     rounds: u32,
 }
@@ -66,7 +66,7 @@ impl<'a> Search<'a> {
         let ranker = Ranker::new(space, x, y);
         let (radius_m, filter) = (first_radius_m(k), query.filter.as_deref());
         let circle = Circle::bounded(space, &ranker, radius_m, rank_max);
-        let (k, narrow_m, wide, candidates, rounds) = (u64::from(k), 0.0, None, 0, 0);
+        let (k, narrow_m, wide, matches, rounds) = (u64::from(k), 0.0, None, 0, 0);
         let mut search = Self {
             number,
             ranker,
@@ -77,7 +77,7 @@ impl<'a> Search<'a> {
             circle,
             narrow_m,
             wide,
-            candidates,
+            matches,
             rounds,
         };
         search.stay_within(space);
@@ -117,7 +117,7 @@ impl<'a> Search<'a> {
             self.radius_m *= aim.clamp(WIDER.0, WIDER.1);
         } else {
             self.wide = Some((self.radius_m, self.circle));
-            self.candidates = total;
+            self.matches = total;
             if total <= enough(self.k) {
                 return false;
             }
@@ -146,7 +146,7 @@ fn upload_circles(
     upload(query_batch, &parts, circles.len(), &shapes)
 }
 
-/// Candidates up to which ranking costs less than another count. A guess.
+/// Matches up to which ranking costs less than another count. A guess.
 pub(super) fn enough(k: u64) -> u64 {
     4 * k + 64
 }
@@ -186,8 +186,8 @@ impl Ranking {
         })
     }
 
-    /// The first `ks[query]` candidates of each query by rank. `bounds` has the ranges of the
-    /// queries in `fixes`, where the candidates of a query ascend by object. Waits.
+    /// The first `ks[query]` matches of each query by rank. `bounds` has the ranges of the
+    /// queries in `fixes`, where the matches of a query ascend by object. Waits.
     pub(crate) fn rank(
         &mut self,
         kernels: &Kernels,
@@ -202,8 +202,8 @@ impl Ranking {
             takes.push(takes[takes.len() - 1] + k.min(&(bound[1] - bound[0])));
         }
         let (length, taken) = (bounds[ks.len()] as u32, takes[ks.len()] as usize);
-        let (queries, candidates) = (ks.len(), length as usize);
-        self.fit(queries, candidates, taken)?;
+        let (queries, matches) = (ks.len(), length as usize);
+        self.fit(queries, matches, taken)?;
         self.bounds.upload(stream, 0, bounds)?;
         self.takes.upload(stream, 0, &takes)?;
         self.centres.upload(stream, 0, centres)?;
@@ -232,20 +232,20 @@ impl Ranking {
         Ok(found)
     }
 
-    fn fit(&mut self, queries: usize, candidates: usize, taken: usize) -> Result<(), EngineError> {
+    fn fit(&mut self, queries: usize, matches: usize, taken: usize) -> Result<(), EngineError> {
         self.bounds.fit(queries + 1)?;
         self.takes.fit(queries + 1)?;
         self.centres.fit(queries)?;
-        self.ranks.fit(candidates)?;
-        self.sorted_ranks.fit(candidates)?;
-        self.places.fit(candidates)?;
-        self.by_rank.fit(candidates)?;
-        self.owners.fit(candidates)?;
-        self.sorted_owners.fit(candidates)?;
+        self.ranks.fit(matches)?;
+        self.sorted_ranks.fit(matches)?;
+        self.places.fit(matches)?;
+        self.by_rank.fit(matches)?;
+        self.owners.fit(matches)?;
+        self.sorted_owners.fit(matches)?;
         self.neighbours.fit(taken).map(drop)
     }
 
-    /// Frees the memory that grows with candidates.
+    /// Frees the memory that grows with matches.
     pub(crate) fn shrink(&mut self) -> Result<(), EngineError> {
         self.ranks.shrink()?;
         self.sorted_ranks.shrink()?;
@@ -321,13 +321,13 @@ impl AnswerBuilder<'_> {
         }
     }
 
-    /// Ends the searches whose candidates take more than the remaining work to rank.
+    /// Ends the searches whose matches take more than the remaining work to rank.
     fn admit_ranking(&mut self, searches: &mut [Search<'_>]) {
         let Some(work) = &mut self.work else { return };
-        for search in searches.iter_mut().filter(|search| search.candidates > enough(search.k)) {
-            // Enough candidates were counted when the query was admitted.
+        for search in searches.iter_mut().filter(|search| search.matches > enough(search.k)) {
+            // Enough matches were counted when the query was admitted.
             let counted = ranking_work(search.k, enough(search.k));
-            let more = ranking_work(search.k, search.candidates) - counted;
+            let more = ranking_work(search.k, search.matches) - counted;
             if search.k > 0 && !work.take_more(search.number, more) {
                 search.leave();
             }

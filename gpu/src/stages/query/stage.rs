@@ -109,7 +109,7 @@ impl QueryStage {
     }
 
     /// Queues counting the matches of queries, if there are any; waits until they are cut into
-    /// items.
+    /// candidate rows.
     ///
     /// # Errors
     /// [`EngineError::OutOfMemory`], here and in [`Self::answer`]: queries have no answers, and

@@ -1,5 +1,5 @@
 //! Stage query for cycles whose queries all request ids and have short answers: a warp answers a
-//! whole query without items, and sorts its matches before they are written.
+//! whole query without candidate rows, and sorts its matches before they are written.
 //!
 //! The choice never changes an answer: blocks write longer ones. Warp queries are cheaper while the
 //! answers of the previous cycle were short. Short and medium answers are written without the host,

@@ -22,7 +22,7 @@ const GET_WORK: u64 = 8;
 /// of the host.
 const ID_WORK: u64 = POSITIONS_EACH;
 const RECORD_WORK: u64 = 8 * POSITIONS_EACH;
-/// Work of ranking one candidate of a nearest query.
+/// Work of ranking one match of a nearest query.
 const RANK_WORK: u64 = 8;
 /// Work of the host for one circle of a nearest query.
 pub(crate) const CIRCLE_ROUND_WORK: u64 = 1_024;
@@ -176,9 +176,9 @@ fn row_work(query: &Query) -> u64 {
     }
 }
 
-/// Work of ranking this number of candidates of a nearest query.
-pub(crate) fn ranking_work(k: u64, candidates: u64) -> u64 {
-    RANK_WORK * candidates + RECORD_WORK * k.min(candidates)
+/// Work of ranking this number of matches of a nearest query.
+pub(crate) fn ranking_work(k: u64, matches: u64) -> u64 {
+    RANK_WORK * matches + RECORD_WORK * k.min(matches)
 }
 
 impl QueryStage {

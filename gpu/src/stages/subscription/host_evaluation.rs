@@ -100,7 +100,7 @@ fn evaluate_some(
         numbers.extend(queries.of_object(object.object).map(|entry| entry.query));
         let after = object.after.as_ref().map(Observation::row);
         let positions = after.into_iter().chain(&object.before).map(|row| (row.x, row.y));
-        queries.candidates(now.space, positions, &steps, &mut numbers);
+        queries.queries_near(now.space, positions, &steps, &mut numbers);
         let one = |number: &u32| evaluate_one(queries, now, object, &steps, *number);
         evaluated.extend(numbers.iter().filter_map(one));
     }

@@ -82,7 +82,7 @@ impl ObjectEvaluation<'_> {
             queries.extend(output.members.of_object(motion.slot).map(|entry| entry.query));
             let from = motion.existed.then_some(motion.from);
             let positions = [motion.to].into_iter().chain(from);
-            self.context.queries.candidates(self.context.now.space, positions, steps, queries);
+            self.context.queries.queries_near(self.context.now.space, positions, steps, queries);
             let object = Object { place, motion, before, after, steps };
             for query in queries {
                 self.query(output, &object, *query, pass, emit);

@@ -15,7 +15,7 @@ use crate::space::{HALF_TURN, QuantaRect, Space};
 /// cores).
 pub const REGION_CELLS_MAX: u64 = 64;
 /// Maximum number of cells of a level that are searched for the regions that a segment may cut. If
-/// there are more, all regions of the level are candidates.
+/// there are more, all regions of the level are tested.
 const SEGMENT_CELLS_MAX: u64 = 256;
 /// Levels: cells of 1, 2, 4 ... quanta a side; at the last one cell holds every space.
 const LEVELS: u32 = 33;

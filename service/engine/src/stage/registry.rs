@@ -170,7 +170,7 @@ impl ContinuousQueries {
     /// Adds to `numbers` the queries in whose cells an object was at one of these positions or
     /// after one of these steps, and the queries that a step may have crossed. Then sorts `numbers`
     /// and removes repetitions.
-    pub fn candidates(
+    pub fn queries_near(
         &self,
         space: &Space,
         positions: impl IntoIterator<Item = (i32, i32)>,

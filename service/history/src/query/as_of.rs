@@ -37,7 +37,7 @@ pub struct AsOfQuery {
 
 /// The information about an object from the runs read so far.
 #[derive(Clone, Copy, Debug, Default)]
-struct Candidate {
+struct ObjectState {
     /// Newest fix and the generation of its run.
     newest: Option<(FixRow, u64)>,
     /// Its last removal at or before the moment.
@@ -67,7 +67,7 @@ pub struct AsOf<F> {
 struct Part {
     /// Range of objects, the end excluded.
     objects: (u64, u64),
-    candidates: HashMap<u64, Candidate>,
+    states: HashMap<u64, ObjectState>,
     /// Objects that are settled, ascending.
     settled: Vec<u64>,
     rows_max: usize,
@@ -82,14 +82,14 @@ impl Part {
         self.objects.0 <= object && object < self.objects.1
     }
 
-    /// The candidate of an object, inserted if absent.
-    fn candidate(&mut self, object: u64) -> &mut Candidate {
-        self.candidates.entry(object).or_default()
+    /// The state of an object, inserted if absent.
+    fn state(&mut self, object: u64) -> &mut ObjectState {
+        self.states.entry(object).or_default()
     }
 
     /// The later of the object's last removal and the last clear.
     fn last_removal(&self, object: u64) -> Option<Mark> {
-        let removed = self.candidates.get(&object).and_then(|candidate| candidate.removed);
+        let removed = self.states.get(&object).and_then(|state| state.removed);
         removed.max(self.cleared)
     }
 
@@ -103,19 +103,19 @@ impl Part {
     fn settle(&mut self) -> Vec<(u64, i64)> {
         let (cleared, mut returned) = (self.cleared, Vec::new());
         let before = self.settled.len();
-        for (object, candidate) in &mut self.candidates {
-            if candidate.is_settled {
+        for (object, state) in &mut self.states {
+            if state.is_settled {
                 continue;
             }
-            let returned_ms = candidate.returned_ms;
+            let returned_ms = state.returned_ms;
             let is_live = |(row, _): &(FixRow, u64)| {
-                let last = candidate.removed.max(cleared);
+                let last = state.removed.max(cleared);
                 last.is_none_or(|mark| row.time_ms > mark.reach_ms)
                     || returned_ms == Some(row.time_ms)
             };
-            candidate.newest = candidate.newest.filter(is_live);
-            candidate.is_settled = candidate.newest.is_some();
-            if candidate.is_settled {
+            state.newest = state.newest.filter(is_live);
+            state.is_settled = state.newest.is_some();
+            if state.is_settled {
                 self.settled.push(*object);
             } else if let Some(time_ms) = returned_ms {
                 returned.push((*object, time_ms));
@@ -143,30 +143,30 @@ impl Part {
 
     /// True if the object belongs to the part and is not settled.
     fn is_open(&self, object: u64) -> bool {
-        let candidate = self.candidates.get(&object);
-        self.contains(object) && candidate.is_none_or(|candidate| !candidate.is_settled)
+        let state = self.states.get(&object);
+        self.contains(object) && state.is_none_or(|state| !state.is_settled)
     }
 
     /// True if the newest known fix of the object is older than `time_ms`, or none is known.
     fn is_before(&self, object: u64, time_ms: i64) -> bool {
-        let newest = self.candidates.get(&object).and_then(|candidate| candidate.newest);
+        let newest = self.states.get(&object).and_then(|state| state.newest);
         newest.is_none_or(|(row, _)| row.time_ms < time_ms)
     }
 
     /// Takes a fix of an object of the part, unless a newer one is known.
     fn offer(&mut self, row: FixRow, generation: u64) {
-        let candidate = self.candidate(row.object);
-        let known = candidate.newest.map(|(row, known)| (row.time_ms, known));
+        let state = self.state(row.object);
+        let known = state.newest.map(|(row, known)| (row.time_ms, known));
         if known <= Some((row.time_ms, generation)) {
-            candidate.newest = Some((row, generation));
+            state.newest = Some((row, generation));
         }
         self.cut();
     }
 
     /// Shortens the part to `rows_max` objects when it reaches twice as many.
     fn cut(&mut self) {
-        if self.candidates.len() >= self.rows_max.saturating_mul(2) {
-            let mut objects: Vec<u64> = self.candidates.keys().copied().collect();
+        if self.states.len() >= self.rows_max.saturating_mul(2) {
+            let mut objects: Vec<u64> = self.states.keys().copied().collect();
             let (_, end, _) = objects.select_nth_unstable(self.rows_max);
             let end = *end;
             self.end_before(end);
@@ -177,7 +177,7 @@ impl Part {
     fn end_before(&mut self, end: u64) {
         if end < self.objects.1 {
             self.objects.1 = end;
-            self.candidates.retain(|object, _| *object < end);
+            self.states.retain(|object, _| *object < end);
             self.settled.truncate(self.settled.partition_point(|object| *object < end));
         }
     }
@@ -194,10 +194,10 @@ impl AsOf<Everywhere> {
 
 impl<F: RowFilter> AsOf<F> {
     /// Most memory for each row of the budget, if the budget is a power of two. It covers the
-    /// candidates (in a table that doubles), the entries sought and the answer of twice as many
+    /// states (in a table that doubles), the entries sought and the answer of twice as many
     /// objects.
     pub const ROW_BYTES: usize = 2
-        * (3 * (size_of::<(u64, Candidate)>() + 1)
+        * (3 * (size_of::<(u64, ObjectState)>() + 1)
             + size_of::<(u64, ObjectEntry)>()
             + 2 * size_of::<u64>()
             + size_of::<FixRow>());
@@ -240,7 +240,7 @@ impl<F: RowFilter> AsOf<F> {
         let Some(from) = self.from else { return Ok(false) };
         let mut part = Part {
             objects: (from, EVERY_OBJECT),
-            candidates: HashMap::new(),
+            states: HashMap::new(),
             settled: Vec::new(),
             rows_max: self.budget.rows_max(),
             cleared: None,
@@ -327,8 +327,8 @@ impl<F: RowFilter> AsOf<F> {
             } else if object == EVERY_OBJECT {
                 part.cleared = part.cleared.max(Some(mark));
             } else if part.contains(object) && self.is_asked(object) {
-                let candidate = part.candidate(object);
-                candidate.removed = candidate.removed.max(Some(mark));
+                let state = part.state(object);
+                state.removed = state.removed.max(Some(mark));
                 part.cut();
             }
         })
@@ -345,8 +345,8 @@ impl<F: RowFilter> AsOf<F> {
                 && self.is_asked(object)
                 && !self.version.is_erased(object)
             {
-                let candidate = part.candidate(object);
-                candidate.returned_ms = candidate.returned_ms.max(Some(returned.time_ms));
+                let state = part.state(object);
+                state.returned_ms = state.returned_ms.max(Some(returned.time_ms));
                 part.cut();
             }
         })
@@ -368,7 +368,7 @@ impl<F: RowFilter> AsOf<F> {
             part.settle();
         }
         if runs.iter().any(|file| file.entry.returns > 0) {
-            part.candidates.values_mut().for_each(|candidate| candidate.returned_ms = None);
+            part.states.values_mut().for_each(|state| state.returned_ms = None);
         }
         Ok(())
     }
@@ -502,7 +502,7 @@ impl<F: RowFilter> AsOf<F> {
             let valid_ms = if self.has_ends { row.valid_ms } else { VALIDITY_UNKNOWN };
             time_ms <= deadline_ms(row.time_ms, valid_ms, ttl_ms)
         };
-        let states = part.candidates.values().filter_map(|candidate| candidate.newest);
+        let states = part.states.values().filter_map(|state| state.newest);
         let live = states.map(|(row, _)| row).filter(is_live);
         let mut rows: Vec<FixRow> = live.collect();
         rows.sort_unstable_by_key(|row| row.object);
