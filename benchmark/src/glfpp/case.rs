@@ -19,6 +19,7 @@ const HOTSPOTS_USUAL: u32 = 10;
 const WINDOW: f64 = 0.001;
 const LARGE_FACTOR: u64 = 10;
 const LARGE_RESULTS: f64 = 10.0;
+const FITTED_RESULTS: f64 = 10.0;
 const SMALL_CYCLE: u64 = 100_000;
 /// Shares of the objects that move in a cycle, in thousandths.
 const MOVED: [u64; 5] = [1, 10, 100, 400, 1_000];
@@ -139,6 +140,13 @@ impl Case {
     fn window_of_results(self, results: f64) -> Self {
         let window = (results / self.objects as f64).sqrt().min(1.0);
         Self { window, ..self }
+    }
+
+    /// Matches that a query finds on average if the size of its windows is fitted to the objects
+    /// near them, because these are not everywhere as dense as in the whole space.
+    pub(super) fn fitted_results(&self) -> Option<f64> {
+        let is_dense = self.distribution == Distribution::Network || self.windows_follow;
+        is_dense.then_some(FITTED_RESULTS)
     }
 
     /// Whether its rows and queries equal those of another case.

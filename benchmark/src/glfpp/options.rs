@@ -8,6 +8,7 @@ use shoal_codec::PlanChoice;
 
 use crate::harness::blocks::BLOCK_ROWS;
 use crate::harness::{BackendName, Common};
+use crate::pgrid::Roles;
 
 /// The experiments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -111,6 +112,11 @@ pub(crate) struct Options {
         value_parser = clap::value_parser!(u32).range(1..=16)
     )]
     pub(super) pgrid_bucket_lines: Option<u32>,
+    /// Threads of the baseline that only apply updates, and threads that only answer queries, as in
+    /// the paper (4:10), which has two more threads that distribute requests [default: all threads
+    /// do both].
+    #[arg(long, value_name = "UPDATES:QUERIES", value_parser = roles)]
+    pub(super) pgrid_roles: Option<Roles>,
     /// Cells along each axis of the CUDA backend's grids [default: by the number of objects].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8_192))]
     pub(super) cuda_side: Option<u32>,
@@ -131,6 +137,15 @@ pub(crate) struct Options {
     pub(super) timeline: bool,
     #[command(flatten)]
     pub(super) common: Common,
+}
+
+/// Parses the roles of the baseline's threads.
+fn roles(text: &str) -> Result<Roles, String> {
+    let numbers = text.split_once(':').map(|(updates, queries)| (updates.parse(), queries.parse()));
+    match numbers {
+        Some((Ok(updates @ 1..=1024), Ok(queries @ 1..=1024))) => Ok(Roles { updates, queries }),
+        _ => Err("two numbers of threads from 1 to 1024, such as 4:10".to_owned()),
+    }
 }
 
 impl Options {

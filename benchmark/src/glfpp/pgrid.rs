@@ -12,7 +12,8 @@ use crate::error::BenchmarkError;
 use crate::harness::source::Attributes;
 use crate::harness::{AnswerHash, CycleTimes, Totals};
 use crate::pgrid::{
-    Answers, Layout, PGrid, PORTION_UPDATES, Sample, Stream, TIME_MAX_MS, Trial, Update, tune,
+    Answers, Layout, PGrid, PORTION_UPDATES, Roles, Sample, Stream, TIME_MAX_MS, Trial, Update,
+    tune,
 };
 
 /// Updates of the sample that tuning runs for each layout, with their queries.
@@ -23,6 +24,7 @@ const BUCKET_LINES: usize = 4;
 /// The baseline.
 pub(super) struct PgridContender {
     workers: usize,
+    roles: Option<Roles>,
     objects: u32,
     layout: Option<Layout>,
 }
@@ -46,7 +48,9 @@ impl PgridContender {
             Some(side) => Some(Layout { side, bucket_lines: BUCKET_LINES }),
             None => given.map(|(side, lines)| Layout { side, bucket_lines: lines as usize }),
         };
-        Ok(Self { workers: options.threads(), objects, layout })
+        let roles = options.pgrid_roles;
+        let workers = roles.map_or(options.threads(), |roles| roles.updates + roles.queries);
+        Ok(Self { workers, roles, objects, layout })
     }
 
     /// The given layout, or the best one for this case.
@@ -66,6 +70,7 @@ impl PgridContender {
             bounds: prepared.space.bounds(),
             objects: self.objects,
             workers: self.workers,
+            roles: self.roles,
             first,
             next: &sample,
         });
@@ -88,7 +93,8 @@ impl Contender for PgridContender {
         let warm = stream(std::slice::from_ref(&prepared.warm), prepared)?;
         let next = stream(&prepared.cycles, prepared)?;
         let layout = self.layout(prepared, &first, &next);
-        let mut grid = PGrid::new(prepared.space.bounds(), self.objects, self.workers, layout);
+        let grid = PGrid::new(prepared.space.bounds(), self.objects, self.workers, layout);
+        let mut grid = grid.divided(self.roles);
         for before in [first, warm] {
             grid.run(&before);
             grid.settle();

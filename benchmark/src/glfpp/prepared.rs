@@ -3,8 +3,9 @@
 //! Rows are blocks in host memory, raw or encoded. No row is used twice, and the same case gives
 //! the same bytes on any machine.
 
+use rayon::prelude::*;
 use shoal_codec::Block;
-use shoal_engine::{Query, Space};
+use shoal_engine::{Query, QueryKind, Space};
 use shoal_workload::Params;
 
 use super::case::Case;
@@ -14,6 +15,11 @@ use crate::harness::source::Source;
 
 /// Number of queries after the last cycle, if that cycle has none.
 const REST_QUERIES: usize = 1_000;
+
+/// Objects, windows and steps by which the size of windows is fitted.
+const FITTED_OBJECTS: usize = 1_000_000;
+const FITTED_QUERIES: usize = 2_000;
+const FITTED_STEPS: usize = 8;
 
 /// The rows and queries of one cycle.
 #[derive(Clone, Debug, Default)]
@@ -39,13 +45,10 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Makes all rows and queries of a case.
     pub(super) fn new(case: &Case) -> Result<Self, BenchmarkError> {
-        let (name, params) = (case.distribution.name(), params(case));
+        let name = case.distribution.name();
         let mut generators =
-            Generators::open(name, &params, case.attributes, case.cycle_updates())?
+            Generators::open(name, &params(case), case.attributes, case.cycle_updates())?
                 .encoding(case.input, case.block_rows);
-        // Query windows have a source of their own, so they do not depend on the number of
-        // generators.
-        let mut windows = Source::open(name, &params, case.attributes)?;
         let mut load = Vec::new();
         loop {
             let blocks = generators.first_reports()?;
@@ -54,6 +57,13 @@ impl Prepared {
             }
             load.push(Cycle { blocks, queries: Vec::new() });
         }
+        let case = match case.fitted_results() {
+            Some(results) => &Case { window: fitted_window(case, &load, results)?, ..case.clone() },
+            None => case,
+        };
+        // Query windows have a source of their own, so they do not depend on the number of
+        // generators.
+        let mut windows = Source::open(name, &params(case), case.attributes)?;
         let mut cycle = || {
             let queries = queries(&mut windows, case.cycle_queries(), case.overlap)?;
             Ok(Cycle { blocks: generators.cycle(case.cycle_updates())?, queries })
@@ -80,6 +90,34 @@ impl Prepared {
         assert!(self.case.is_workload_of(case), "{case:?} after {:?}", self.case);
         Self { case: case.clone(), ..self }
     }
+}
+
+/// The size of windows with which queries find `results` objects on average at their first reports.
+fn fitted_window(case: &Case, load: &[Cycle], results: f64) -> Result<f64, BenchmarkError> {
+    let step = (case.objects as usize / FITTED_OBJECTS).max(1);
+    let mut positions = Vec::new();
+    for block in load.iter().flat_map(|cycle| &cycle.blocks) {
+        let rows = block.decode()?;
+        positions.extend(rows.x.iter().copied().zip(rows.y.iter().copied()).step_by(step));
+    }
+    let share = positions.len() as f64 / case.objects as f64;
+    let mut window = case.window;
+    for _ in 0..FITTED_STEPS {
+        let params = Params { window, ..params(case) };
+        let mut source = Source::open(case.distribution.name(), &params, case.attributes)?;
+        let queries = source.queries(FITTED_QUERIES)?;
+        let inside = |query: &Query| match &query.kind {
+            QueryKind::Range(region) => {
+                positions.iter().filter(|(x, y)| region.contains(*x, *y)).count()
+            }
+            QueryKind::Get(_) | QueryKind::Nearest { .. } => 0,
+        };
+        let found: usize = queries.par_iter().map(inside).sum();
+        let mean = found as f64 / FITTED_QUERIES as f64 / share;
+        // Few steps, because the number grows somewhere between the side and its square.
+        window = (window * (results / mean.max(1e-3)).sqrt()).clamp(1e-9, 1.0);
+    }
+    Ok(window)
 }
 
 /// Queries of a cycle, `overlap` with each window. Queries with the same window are far apart.

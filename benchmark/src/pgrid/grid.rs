@@ -11,6 +11,7 @@ use super::bucket::{BUCKET_LINES_MAX, Line, bucket_objects};
 use super::cells::Cells;
 use super::grace::Grace;
 use super::index::Index;
+use super::stream::Roles;
 use super::worker::{Leftover, Worker};
 
 /// Grid sides up to this number keep cell numbers below half of all bucket numbers.
@@ -75,6 +76,7 @@ pub(crate) struct PGrid {
     pub(super) grace: Grace,
     pub(super) leftover: Mutex<Leftover>,
     workers: usize,
+    roles: Option<Roles>,
 }
 
 impl PGrid {
@@ -94,7 +96,24 @@ impl PGrid {
             grace: Grace::new(workers),
             leftover: Mutex::default(),
             workers,
+            roles: None,
         }
+    }
+
+    /// Divides the workers by roles, if any: without, every worker does everything.
+    ///
+    /// # Panics
+    /// If the roles are those of another number of workers, or leave out updates or queries.
+    pub(crate) fn divided(self, roles: Option<Roles>) -> Self {
+        if let Some(Roles { updates, queries }) = roles {
+            assert!(updates > 0 && queries > 0, "{updates}:{queries}");
+            assert_eq!(updates + queries, self.workers, "every worker has a role");
+        }
+        Self { roles, ..self }
+    }
+
+    pub(super) fn roles(&self) -> Option<Roles> {
+        self.roles
     }
 
     /// Maximum number of concurrent workers.

@@ -1,7 +1,8 @@
 //! Processes a mixed stream of updates and queries with all workers.
 //!
 //! The stream is divided into portions, each with its share of updates and queries. A worker takes
-//! the next portion and interleaves its updates and queries. There is no barrier; only event times
+//! the next portion and interleaves its updates and queries, or takes the updates or the queries of
+//! the next portion if workers have roles, as in the paper. There is no barrier; only event times
 //! order portions. Workers keep their answers until the clock has stopped.
 
 use std::sync::atomic::AtomicUsize;
@@ -26,6 +27,23 @@ pub(crate) struct Stream {
     pub(crate) updates: Vec<Update>,
     /// Range queries.
     pub(crate) windows: Vec<QuantaRect>,
+}
+
+/// The part of each portion that a worker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Both,
+    Updates,
+    Queries,
+}
+
+/// Numbers of workers with a role of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Roles {
+    /// Workers that only apply updates.
+    pub(crate) updates: usize,
+    /// Workers that only answer queries.
+    pub(crate) queries: usize,
 }
 
 impl Stream {
@@ -89,12 +107,17 @@ impl PGrid {
     /// Processes a stream with all workers; returns the time from the start until the last worker
     /// ends.
     pub(crate) fn run(&self, stream: &Stream) -> (Duration, Answers) {
-        let next = AtomicUsize::new(0);
+        // Workers of one role share a counter of portions.
+        let next = [AtomicUsize::new(0), AtomicUsize::new(0)];
         let start = Instant::now();
         let workers = thread::scope(|scope| {
             let work = |number| {
-                let next = &next;
-                scope.spawn(move || work_off(&mut Worker::new(self, number), stream, next))
+                let (role, next) = match self.roles() {
+                    None => (Role::Both, &next[0]),
+                    Some(roles) if number < roles.updates => (Role::Updates, &next[0]),
+                    Some(_) => (Role::Queries, &next[1]),
+                };
+                scope.spawn(move || work_off(&mut Worker::new(self, number), stream, role, next))
             };
             let threads: Vec<_> = (0..self.workers()).map(work).collect();
             let join = |thread: thread::ScopedJoinHandle<'_, Pages>| {
@@ -107,7 +130,7 @@ impl PGrid {
     }
 }
 
-fn work_off(worker: &mut Worker<'_>, stream: &Stream, next: &AtomicUsize) -> Pages {
+fn work_off(worker: &mut Worker<'_>, stream: &Stream, role: Role, next: &AtomicUsize) -> Pages {
     let portions = stream.portions();
     let mut pages = Pages::default();
     loop {
@@ -116,9 +139,14 @@ fn work_off(worker: &mut Worker<'_>, stream: &Stream, next: &AtomicUsize) -> Pag
             return pages;
         }
         let start = Instant::now();
-        pages.portions.push((portion, pages.ends.len()));
-        let updates = part(&stream.updates, portion, portions);
-        let windows = part(&stream.windows, portion, portions);
+        let (mut updates, mut windows) = (&[][..], &[][..]);
+        if role != Role::Queries {
+            updates = part(&stream.updates, portion, portions);
+        }
+        if role != Role::Updates {
+            windows = part(&stream.windows, portion, portions);
+            pages.portions.push((portion, pages.ends.len()));
+        }
         let groups = updates.len().div_ceil(GROUP).max(windows.len().div_ceil(GROUP));
         for group in 0..groups {
             let windows = part(windows, group, groups);

@@ -104,6 +104,23 @@ fn answers_of_every_experiment_equal_a_scan() {
 }
 
 #[test]
+fn fitted_windows_find_ten_objects() {
+    let options = options(&["--windows-follow", "--objects", "5000"]);
+    for experiment in [Experiment::Network, Experiment::Gauss] {
+        for case in cases(experiment, &options) {
+            let prepared = Prepared::new(&case).unwrap();
+            let mut naive = Naive::default();
+            prepared.load.iter().for_each(|cycle| naive.apply(cycle));
+            let queries = &prepared.cycles[0].queries[..200];
+            let mut found = 0;
+            naive.answer(queries, |objects| found += objects.len());
+            let mean = found as f64 / queries.len() as f64;
+            assert!((7.0..14.0).contains(&mean), "{experiment:?} {}: {mean}", case.label());
+        }
+    }
+}
+
+#[test]
 fn different_answers_end_the_run_and_are_named() {
     let options = options(&["--pgrid-side", "16", "--pgrid-bucket-lines", "2"]);
     let case = cases(Experiment::Small, &options).remove(0);

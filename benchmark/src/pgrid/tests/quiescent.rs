@@ -6,7 +6,7 @@ use shoal_engine::QuantaRect;
 use shoal_testkit::Random;
 
 use super::{SPACE, bounds, point, window};
-use crate::pgrid::{Layout, PGrid, Sample, Stream, Update, tune};
+use crate::pgrid::{Layout, PGrid, Roles, Sample, Stream, Update, tune};
 
 /// The newest report of every object.
 #[derive(Default)]
@@ -64,7 +64,8 @@ fn answers_at_rest_equal_a_map() {
             let mut random = Random::new(seed);
             let objects = 50 + random.below(400);
             let layout = Layout { side, bucket_lines };
-            let mut grid = PGrid::new(bounds(), objects, 3, layout);
+            let roles = (seed % 2 == 1).then_some(Roles { updates: 1, queries: 2 });
+            let mut grid = PGrid::new(bounds(), objects, 3, layout).divided(roles);
             let mut naive = Naive::default();
             for round in 0..4 {
                 let updates = updates(&mut random, objects, 5_000, round * 5_000);
@@ -123,7 +124,8 @@ fn tuning_tries_neighbours_and_lists_the_best_first() {
     let windows = (0..100).map(|_| window(&mut random)).collect();
     let next = Stream { updates: updates(&mut random, 2_000, 4_000, 4_000), windows };
     let (first, next) = (&first, &next);
-    let trials = tune(&Sample { bounds: bounds(), objects: 2_000, workers: 2, first, next });
+    let trials =
+        tune(&Sample { bounds: bounds(), objects: 2_000, workers: 2, roles: None, first, next });
     assert!(trials.len() >= 3, "{trials:?}");
     assert!(trials.is_sorted_by(|a, b| a.operations_per_s >= b.operations_per_s));
     for (at, trial) in trials.iter().enumerate() {
