@@ -20,6 +20,9 @@ const WINDOW: f64 = 0.001;
 const LARGE_FACTOR: u64 = 10;
 const LARGE_RESULTS: f64 = 10.0;
 const FITTED_RESULTS: f64 = 10.0;
+/// Updates per query of `network`, whose vehicles report at 10,000 crossings: a query finds all at
+/// one, a thousand of 10 M.
+const NETWORK_UPDATES: u64 = 1_000;
 const SMALL_CYCLE: u64 = 100_000;
 /// Shares of the objects that move in a cycle, in thousandths.
 const MOVED: [u64; 5] = [1, 10, 100, 400, 1_000];
@@ -143,10 +146,9 @@ impl Case {
     }
 
     /// Matches that a query finds on average if the size of its windows is fitted to the objects
-    /// near them, because these are not everywhere as dense as in the whole space.
+    /// near them, which are denser than in the whole space.
     pub(super) fn fitted_results(&self) -> Option<f64> {
-        let is_dense = self.distribution == Distribution::Network || self.windows_follow;
-        is_dense.then_some(FITTED_RESULTS)
+        self.windows_follow.then_some(FITTED_RESULTS)
     }
 
     /// Whether its rows and queries equal those of another case.
@@ -232,7 +234,11 @@ pub(super) fn cases(experiment: Experiment, options: &Options) -> Vec<Case> {
         Experiment::Overlap => {
             OVERLAPS.map(|overlap| Case { overlap, ..usual.clone() }).into_iter().collect()
         }
-        Experiment::Network => vec![Case { distribution: Distribution::Network, ..usual }],
+        Experiment::Network => {
+            let cycle_queries = (usual.cycle_updates() as u64).div_ceil(NETWORK_UPDATES);
+            let queries = usual.cycles * cycle_queries;
+            vec![Case { distribution: Distribution::Network, queries, ..usual }]
+        }
         Experiment::CellsUpdates => with_sides(usual.mixed(options.updates, 0, options.cycle)),
         Experiment::CellsQueries => with_sides(queries_alone(usual)),
         Experiment::Threads => {

@@ -133,7 +133,7 @@ fn take(prepared: &Prepared, outputs: &Receiver<CycleOutput>) -> Result<Totals, 
         queries.push(std::mem::take(&mut output.queries));
         check(cycle, &output)?;
         let answers = &output.answers;
-        totals.add(answers.len(), |query| answers.get(query).total);
+        totals.add(answers.len(), |range| answers.range(range).map(|answer| answer.total));
     }
     Ok(totals)
 }

@@ -36,7 +36,8 @@ pub(super) enum Experiment {
     Moved,
     /// Ten updates per query; 1, 10 and 100 queries of a cycle have the same window.
     Overlap,
-    /// Ten updates per query; objects are vehicles on a road network.
+    /// A thousand updates per query; objects are vehicles on a road network, which report at its
+    /// crossings, where the queries are.
     Network,
     /// Updates alone and queries alone, for several numbers of resident threads of the device.
     Threads,

@@ -109,7 +109,7 @@ impl Contender for PgridContender {
         answers.portion_times().for_each(|took| times.add(took));
         let found: Vec<u64> = answers.iter().map(|objects| objects.len() as u64).collect();
         let mut totals = Totals::default();
-        totals.add(found.len(), |query| found[query]);
+        totals.add(found.len(), |range| found[range].iter().copied());
         let at_rest = Stream { updates: Vec::new(), windows: windows(&prepared.rest)? };
         let (_, answers) = grid.run(&at_rest);
         Ok(Measured {

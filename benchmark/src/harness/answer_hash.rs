@@ -1,5 +1,7 @@
 //! Hashes of answers.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use shoal_engine::AnswerSet;
 
@@ -45,16 +47,26 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds the answers of the next `queries` queries, of which `total` returns the matches.
-    pub(crate) fn add(&mut self, queries: usize, total: impl Fn(usize) -> u64 + Sync) {
+    /// Adds the answers of the next `queries` queries; `totals` returns the matches of each query of
+    /// a range.
+    pub(crate) fn add<I: Iterator<Item = u64>>(
+        &mut self,
+        queries: usize,
+        totals: impl Fn(Range<usize>) -> I + Sync,
+    ) {
         let first = self.queries;
-        let hashed = |index: usize| {
-            let matches = total(index);
-            (matches, mixed((first + index as u64) ^ matches.rotate_right(32)))
-        };
         let sum = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1.wrapping_add(b.1));
-        let indexes = (0..queries).into_par_iter().with_min_len(queries.div_ceil(TOTALS_THREADS));
-        let (matches, hash) = indexes.map(hashed).reduce(Default::default, sum);
+        let part = |number: usize| {
+            let bound = |number| queries * number / TOTALS_THREADS;
+            let range = bound(number)..bound(number + 1);
+            let indexes = first + range.start as u64..;
+            let hashed = totals(range)
+                .zip(indexes)
+                .map(|(matches, index)| (matches, mixed(index ^ matches.rotate_right(32))));
+            hashed.fold((0, 0), sum)
+        };
+        let parts = (0..TOTALS_THREADS).into_par_iter().map(part);
+        let (matches, hash) = parts.reduce(Default::default, sum);
         self.queries += queries as u64;
         self.matches += matches;
         self.hash = self.hash.wrapping_add(hash);
@@ -82,7 +94,7 @@ mod tests {
         let totals = |numbers: &[u64], calls: usize| {
             let mut totals = Totals::default();
             for part in numbers.chunks(numbers.len().div_ceil(calls)) {
-                totals.add(part.len(), |index| part[index]);
+                totals.add(part.len(), |range| part[range].iter().copied());
             }
             totals
         };

@@ -368,9 +368,13 @@ impl AnswerSet {
 
     /// All answers in query order.
     pub fn iter(&self) -> impl Iterator<Item = Answer<'_>> {
+        self.range(0..self.len())
+    }
+
+    /// The answers of a range of queries, in their order; panics past the end, as slices do.
+    pub fn range(&self, queries: std::ops::Range<usize>) -> impl Iterator<Item = Answer<'_>> {
         let view = self.view();
-        (0..self.len())
-            .map(move |index| self.find_deferred(index).unwrap_or_else(|| view.get(index)))
+        queries.map(move |index| self.find_deferred(index).unwrap_or_else(|| view.get(index)))
     }
 
     fn view(&self) -> View<'_> {
