@@ -60,7 +60,7 @@ pub struct LogReading {
     pub checkpoint_time: Duration,
 }
 
-/// Times to write and sync a group since the start, to a factor of two.
+/// Times to write and sync a group since the start, to one percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncReading {
     /// Number of groups.
@@ -141,7 +141,7 @@ impl FleetLog {
             purge: LogPurge::default(),
             reading: watch::Sender::new(reading),
             pending_bytes: AtomicU64::new(0),
-            sync_times: SyncTimes::default(),
+            sync_times: SyncTimes::new(),
             tail: LogTail::default(),
             is_ending: AtomicBool::new(false),
         }
