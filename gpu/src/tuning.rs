@@ -29,8 +29,8 @@ pub struct Tuning {
     /// threads on to whole blocks of 256; at least one warp on each.
     ///
     /// Counts the kernels of all stages together, because they share the multiprocessors' memory.
-    /// Does not limit sorts, scans, rebuilds of grids and copies. A kernel still has one thread per
-    /// item: the next block starts when a block has ended, whereas the paper's threads loop. Shared
+    /// Does not limit sorts, scans, rebuilds of grids and copies. A kernel still has a thread for
+    /// each row, candidate or slot: the next block starts when a block has ended, whereas the paper's threads loop. Shared
     /// memory that blocks request reduces the first-level cache, so a narrow launch also has less
     /// cache.
     pub resident_threads: Option<u32>,

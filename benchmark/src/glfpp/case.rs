@@ -18,10 +18,11 @@ const HOTSPOTS_USUAL: u32 = 10;
 /// Side of a window as a share of the space's side: 100 m of 100 km.
 const WINDOW: f64 = 0.001;
 const LARGE_FACTOR: u64 = 10;
-const LARGE_RESULTS: f64 = 10.0;
-const FITTED_RESULTS: f64 = 10.0;
-/// Updates per query of `network`, whose vehicles report at 10,000 crossings: a query finds all at
-/// one, a thousand of 10 M.
+/// Objects that a query finds on average where the size of windows is chosen by it: as many as with
+/// the paper's windows and objects.
+pub(super) const USUAL_RESULTS: f64 = 10.0;
+/// Updates per query of `network`, whose vehicles report at 10,000 crossings: a query finds all
+/// vehicles at one crossing, about a thousand of 10 M.
 const NETWORK_UPDATES: u64 = 1_000;
 const SMALL_CYCLE: u64 = 100_000;
 /// Shares of the objects that move in a cycle, in thousandths.
@@ -145,12 +146,6 @@ impl Case {
         Self { window, ..self }
     }
 
-    /// Matches that a query finds on average if the size of its windows is fitted to the objects
-    /// near them, which are denser than in the whole space.
-    pub(super) fn fitted_results(&self) -> Option<f64> {
-        self.windows_follow.then_some(FITTED_RESULTS)
-    }
-
     /// Whether its rows and queries equal those of another case.
     pub(super) fn is_workload_of(&self, other: &Self) -> bool {
         let Self { experiment, side, launch_threads, update_method, .. } = *self;
@@ -222,7 +217,7 @@ pub(super) fn cases(experiment: Experiment, options: &Options) -> Vec<Case> {
             .map(|distribution| {
                 let objects = LARGE_FACTOR * options.objects;
                 Case { objects, distribution: *distribution, ..usual.clone() }
-                    .window_of_results(LARGE_RESULTS)
+                    .window_of_results(USUAL_RESULTS)
             })
             .collect(),
         Experiment::Small => vec![usual.mixed(options.updates, MIX, SMALL_CYCLE)],
@@ -261,7 +256,7 @@ fn moved(usual: &Case, objects: u64, thousandths: u64, options: &Options) -> Vec
         return Vec::new();
     }
     let case = Case { objects, ..usual.clone() };
-    let case = case.window_of_results(LARGE_RESULTS);
+    let case = case.window_of_results(USUAL_RESULTS);
     let case = case.mixed(options.updates.min(cycle * MOVED_CYCLES_MAX), MIX, cycle);
     let methods = [Some(UpdateMethod::Apply), Some(UpdateMethod::Rebuild), None];
     methods.map(|update_method| Case { update_method, ..case.clone() }).into_iter().collect()

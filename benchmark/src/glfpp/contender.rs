@@ -42,8 +42,11 @@ pub(super) struct Measured {
 
 /// The settings of a run. A setting is 0 or empty if a contender does not have it or chooses it at
 /// run time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
+    /// Threads, if their number is not that of the options.
+    pub(super) threads: Option<usize>,
+    pub(super) pgrid_roles: String,
     pub(super) cells: u64,
     pub(super) bucket_objects: usize,
     /// Resident threads of kernels on the device, 0 = as many as fit.

@@ -85,7 +85,8 @@ pub(crate) struct Options {
     /// Threads of each backend on the CPU; 0 = one per core.
     #[arg(long, default_value_t = 0)]
     pub(super) threads: usize,
-    /// Place the queries of `gauss` near the objects instead of anywhere.
+    /// Place the queries of `gauss` near the objects instead of anywhere. Windows of every
+    /// distribution are then sized so that a query finds ten objects on average.
     #[arg(long)]
     pub(super) windows_follow: bool,
     /// Plans of the blocks of rows: raw, fixes, planned. A backend decodes the blocks of a cycle as
@@ -116,7 +117,7 @@ pub(crate) struct Options {
     /// Threads of the baseline that only apply updates, and threads that only answer queries, as in
     /// the paper (4:10), which has two more threads that distribute requests [default: all threads
     /// do both].
-    #[arg(long, value_name = "UPDATES:QUERIES", value_parser = roles)]
+    #[arg(long, value_name = "UPDATES:QUERIES", value_parser = roles, conflicts_with = "threads")]
     pub(super) pgrid_roles: Option<Roles>,
     /// Cells along each axis of the CUDA backend's grids [default: by the number of objects].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8_192))]

@@ -123,6 +123,8 @@ impl Contender for PgridContender {
             memory_bytes: grid.memory_bytes(),
             grid_updates: GridUpdates::default(),
             settings: Settings {
+                threads: Some(self.workers),
+                pgrid_roles: self.roles.map_or_else(String::new, |roles| roles.to_string()),
                 cells: u64::from(layout.side).pow(2),
                 bucket_objects: layout.bucket_objects(),
                 ..Settings::default()

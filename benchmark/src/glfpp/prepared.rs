@@ -8,7 +8,7 @@ use shoal_codec::Block;
 use shoal_engine::{Query, QueryKind, Space};
 use shoal_workload::Params;
 
-use super::case::Case;
+use super::case::{Case, USUAL_RESULTS};
 use crate::error::BenchmarkError;
 use crate::harness::blocks::Generators;
 use crate::harness::source::Source;
@@ -18,7 +18,7 @@ const REST_QUERIES: usize = 1_000;
 
 /// Objects, windows and steps by which the size of windows is fitted.
 const FITTED_OBJECTS: usize = 1_000_000;
-const FITTED_QUERIES: usize = 2_000;
+const FITTED_QUERIES: usize = 1_000;
 const FITTED_STEPS: usize = 8;
 
 /// The rows and queries of one cycle.
@@ -32,6 +32,8 @@ pub(super) struct Cycle {
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) case: Case,
+    /// Side of a window as a share of the space's side: that of the case, or fitted.
+    pub(super) window: f64,
     pub(super) space: Space,
     /// The first report of every object.
     pub(super) load: Vec<Cycle>,
@@ -46,9 +48,13 @@ impl Prepared {
     /// Makes all rows and queries of a case.
     pub(super) fn new(case: &Case) -> Result<Self, BenchmarkError> {
         let name = case.distribution.name();
-        let mut generators =
-            Generators::open(name, &params(case), case.attributes, case.cycle_updates())?
-                .encoding(case.input, case.block_rows);
+        let mut generators = Generators::open(
+            name,
+            &params(case, case.window),
+            case.attributes,
+            case.cycle_updates(),
+        )?
+        .encoding(case.input, case.block_rows);
         let mut load = Vec::new();
         loop {
             let blocks = generators.first_reports()?;
@@ -57,13 +63,13 @@ impl Prepared {
             }
             load.push(Cycle { blocks, queries: Vec::new() });
         }
-        let case = match case.fitted_results() {
-            Some(results) => &Case { window: fitted_window(case, &load, results)?, ..case.clone() },
-            None => case,
+        let window = match case.windows_follow {
+            true => fitted_window(case, &load)?,
+            false => case.window,
         };
         // Query windows have a source of their own, so they do not depend on the number of
         // generators.
-        let mut windows = Source::open(name, &params(case), case.attributes)?;
+        let mut windows = Source::open(name, &params(case, window), case.attributes)?;
         let mut cycle = || {
             let queries = queries(&mut windows, case.cycle_queries(), case.overlap)?;
             Ok(Cycle { blocks: generators.cycle(case.cycle_updates())?, queries })
@@ -75,7 +81,7 @@ impl Prepared {
             Some(last) if !last.queries.is_empty() => last.queries.clone(),
             _ => windows.queries(REST_QUERIES)?,
         };
-        Ok(Self { case: case.clone(), space: windows.space(), load, warm, cycles, rest })
+        Ok(Self { case: case.clone(), window, space: windows.space(), load, warm, cycles, rest })
     }
 
     /// Bytes of the blocks of an update; 0 without updates.
@@ -92,8 +98,8 @@ impl Prepared {
     }
 }
 
-/// The size of windows with which queries find `results` objects on average at their first reports.
-fn fitted_window(case: &Case, load: &[Cycle], results: f64) -> Result<f64, BenchmarkError> {
+/// The size of windows with which queries find ten objects on average at their first reports.
+fn fitted_window(case: &Case, load: &[Cycle]) -> Result<f64, BenchmarkError> {
     let step = (case.objects as usize / FITTED_OBJECTS).max(1);
     let mut positions = Vec::new();
     for block in load.iter().flat_map(|cycle| &cycle.blocks) {
@@ -103,7 +109,7 @@ fn fitted_window(case: &Case, load: &[Cycle], results: f64) -> Result<f64, Bench
     let share = positions.len() as f64 / case.objects as f64;
     let mut window = case.window;
     for _ in 0..FITTED_STEPS {
-        let params = Params { window, ..params(case) };
+        let params = params(case, window);
         let mut source = Source::open(case.distribution.name(), &params, case.attributes)?;
         let queries = source.queries(FITTED_QUERIES)?;
         let inside = |query: &Query| match &query.kind {
@@ -114,8 +120,8 @@ fn fitted_window(case: &Case, load: &[Cycle], results: f64) -> Result<f64, Bench
         };
         let found: usize = queries.par_iter().map(inside).sum();
         let mean = found as f64 / FITTED_QUERIES as f64 / share;
-        // Few steps, because the number grows somewhere between the side and its square.
-        window = (window * (results / mean.max(1e-3)).sqrt()).clamp(1e-9, 1.0);
+        // Converges, because the number grows at least with the side and at most with its square.
+        window = (window * (USUAL_RESULTS / mean.max(1e-3)).sqrt()).clamp(1e-9, 1.0);
     }
     Ok(window)
 }
@@ -130,12 +136,12 @@ fn queries(
     Ok(distinct.iter().cycle().take(count).cloned().collect())
 }
 
-/// The workload of a case.
-fn params(case: &Case) -> Params {
+/// The workload of a case with windows of this size.
+fn params(case: &Case, window: f64) -> Params {
     Params {
         objects: case.objects,
         seed: case.seed,
-        window: case.window,
+        window,
         hotspots: case.distribution.hotspots().unwrap_or(Params::default().hotspots),
         windows_follow: case.windows_follow,
         ..Params::default()

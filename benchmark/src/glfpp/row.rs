@@ -48,6 +48,8 @@ pub(super) struct Row {
     pub(super) bucket_objects: usize,
     /// Resident threads of the kernels on the device, 0 = as many as fit.
     pub(super) launch_threads: u32,
+    /// Threads of the baseline by role, `updates:queries`; empty if all do both.
+    pub(super) pgrid_roles: String,
     /// How a grid on a device is to be updated: `cheaper`, `apply` or `rebuild`.
     pub(super) update_choice: &'static str,
     /// Cycles whose moves were applied to the grid, and cycles that rebuilt it.
@@ -103,13 +105,14 @@ impl Row {
             cycle_updates: measured.cycle_updates,
             cycle_ms_p50: measured.times.quantile_ms(0.5),
             epochs_behind: measured.epochs_behind,
-            window: case.window,
+            window: prepared.window,
             results_per_query: measured.totals.matches as f64 / case.queries.max(1) as f64,
             run_hash: measured.totals.hash(),
             bytes_per_object: measured.memory_bytes as f64 / case.objects as f64,
             cells: settings.cells,
             bucket_objects: settings.bucket_objects,
             launch_threads: settings.launch_threads,
+            pgrid_roles: settings.pgrid_roles,
             update_choice: settings.update_choice,
             applied_cycles: measured.grid_updates.applied,
             rebuilt_cycles: measured.grid_updates.rebuilt,
@@ -125,7 +128,7 @@ impl Row {
             stages_at_a_time: breakdown.map(Breakdown::stages_at_a_time),
             copied_in_bytes: breakdown.map(|breakdown| breakdown.in_bytes),
             copied_out_bytes: breakdown.map(|breakdown| breakdown.out_bytes),
-            threads,
+            threads: settings.threads.unwrap_or(threads),
             seed: case.seed,
             machine: machine.to_owned(),
         }

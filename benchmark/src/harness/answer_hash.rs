@@ -34,9 +34,9 @@ impl AnswerHash {
     }
 }
 
-/// Threads that sum up totals, so that a reader keeps up with the fastest backend. More would take
+/// Tasks that sum up totals, so that a reader keeps up with the fastest backend. More would take
 /// cores from it.
-const TOTALS_THREADS: usize = 4;
+const TOTALS_TASKS: usize = 4;
 
 /// The number of matches of many queries, and a hash of each number with the index of its query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,8 +47,8 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds the answers of the next `queries` queries; `totals` returns the matches of each query of
-    /// a range.
+    /// Adds the answers of the next `queries` queries; `totals` returns the number of matches of
+    /// each query of a range.
     pub(crate) fn add<I: Iterator<Item = u64>>(
         &mut self,
         queries: usize,
@@ -57,7 +57,7 @@ impl Totals {
         let first = self.queries;
         let sum = |a: (u64, u64), b: (u64, u64)| (a.0 + b.0, a.1.wrapping_add(b.1));
         let part = |number: usize| {
-            let bound = |number| queries * number / TOTALS_THREADS;
+            let bound = |number| queries * number / TOTALS_TASKS;
             let range = bound(number)..bound(number + 1);
             let indexes = first + range.start as u64..;
             let hashed = totals(range)
@@ -65,7 +65,7 @@ impl Totals {
                 .map(|(matches, index)| (matches, mixed(index ^ matches.rotate_right(32))));
             hashed.fold((0, 0), sum)
         };
-        let parts = (0..TOTALS_THREADS).into_par_iter().map(part);
+        let parts = (0..TOTALS_TASKS).into_par_iter().map(part);
         let (matches, hash) = parts.reduce(Default::default, sum);
         self.queries += queries as u64;
         self.matches += matches;

@@ -1,10 +1,12 @@
 //! Processes a mixed stream of updates and queries with all workers.
 //!
 //! The stream is divided into portions, each with its share of updates and queries. A worker takes
-//! the next portion and interleaves its updates and queries, or takes the updates or the queries of
-//! the next portion if workers have roles, as in the paper. There is no barrier; only event times
-//! order portions. Workers keep their answers until the clock has stopped.
+//! the next portion and interleaves its updates and queries. If workers have roles, as in the
+//! paper, a worker takes the updates or the queries of the next portion; each role goes through the
+//! stream at its own pace, so the mix varies. There is no barrier; only event times order portions.
+//! Workers keep their answers until the clock has stopped.
 
+use std::fmt;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -44,6 +46,12 @@ pub(crate) struct Roles {
     pub(crate) updates: usize,
     /// Workers that only answer queries.
     pub(crate) queries: usize,
+}
+
+impl fmt::Display for Roles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.updates, self.queries)
+    }
 }
 
 impl Stream {
@@ -97,7 +105,8 @@ impl Answers {
         })
     }
 
-    /// Duration of each portion, from its start to its last answer.
+    /// Duration of each portion, from its start to its last answer; with roles, of its updates and
+    /// of its queries.
     pub(crate) fn portion_times(&self) -> impl Iterator<Item = Duration> {
         self.workers.iter().flat_map(|pages| pages.took.iter().copied())
     }
@@ -158,7 +167,9 @@ fn work_off(worker: &mut Worker<'_>, stream: &Stream, role: Role, next: &AtomicU
             }
         }
         worker.pass();
-        pages.took.push(start.elapsed());
+        if !updates.is_empty() || !windows.is_empty() {
+            pages.took.push(start.elapsed());
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 // The candidate set of a query: the objects of the cells that its parts intersect. Threads map to
 // candidates, not to queries, so the cost of a cell is proportional to its number of objects.
 //
-// A part is cut into rows of cells (candidate rows), unless answers are expected to be short. A warp
-// visits a candidate row or a whole part. It takes up to 32 ranges of entries at a time, usually
-// cells, computes prefix sums of their lengths (the paper's bound table), and finds the range of
-// each candidate by a search in the sums. This search replaces the paper's candidate-set mapping
-// table, which lists the cell and the ordinal of every candidate in memory.
+// A part is cut into rows of cells (candidate rows), unless answers are expected to be short. A
+// warp visits a candidate row or a whole part. It takes up to 32 ranges of entries at a time,
+// usually cells, computes prefix sums of their lengths (the paper's bound table), and finds the
+// range of each candidate by a search in the sums. This search replaces the paper's candidate-set
+// mapping table, which lists the cell and the ordinal of every candidate in memory.
 #pragma once
 #include "geometry/space.cuh"
 #include "query/policy.cuh"
@@ -42,8 +42,8 @@ __device__ __forceinline__ CandidateMapping warp_candidate_mapping(u32 length, u
     return {before, start - before, __shfl_sync(WHOLE_WARP, sum, length - 1), widest};
 }
 
-// The place of the entry of candidate `number`, below the total. Called by all threads of a warp,
-// each with its own number.
+// The place of the entry of candidate `number`; meaningless from the total on. Called by all
+// threads of a warp, each with its own number.
 __device__ __forceinline__ u32 warp_candidate_place(const CandidateMapping& mapping, u32 number) {
     u32 owner = warp_last_lane_not_above(mapping.before, number, mapping.widest);
     return __shfl_sync(WHOLE_WARP, mapping.shift, owner) + number;

@@ -74,11 +74,11 @@ extern "C" __global__ void query_work(View view, Queries batch, u32 length, u64 
     atomicAdd(work + part.query, 1 + cells_work + candidates * each);
 }
 
-// Counts the matches of every candidate row and stores the first CANDIDATE_ROW_MATCHES, so that few
-// rows are visited twice. A row of a count-only part adds its matches to its query's total and takes
-// no space. The launch bounds limit registers so that six blocks fit a multiprocessor and hide cache
-// misses. Without them only five would fit, because of the tests of curved regions and filters,
-// which few rows need.
+// Counts the matches of every candidate row and stores the first CANDIDATE_ROW_MATCHES, so that
+// few rows are visited twice. A row of a count-only part adds its matches to its query's total and
+// takes no space. The launch bounds limit registers so that six blocks fit a multiprocessor and
+// hide cache misses. Without them only five would fit, because of the tests of curved regions and
+// filters, which few rows need.
 extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     query_count(View view, Queries batch, u32* counts, u64* totals, u32* kept) {
     u32 number = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -90,7 +90,8 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     warp_visit_row(view, batch, row, [&](const Entry& entry, bool matches) {
         u32 votes = __ballot_sync(WHOLE_WARP, matches);
         u32 at = count + __popc(votes & lanes_below());
-        if (matches && at < CANDIDATE_ROW_MATCHES) kept[(u64)number * CANDIDATE_ROW_MATCHES + at] = entry.slot;
+        if (matches && at < CANDIDATE_ROW_MATCHES)
+            kept[(u64)number * CANDIDATE_ROW_MATCHES + at] = entry.slot;
         count += __popc(votes);
     });
     if (lane() != 0) return;
@@ -155,8 +156,8 @@ extern "C" __global__ void query_bounds(const Part* parts, u32 length, u32 queri
 }
 
 // Writes the stored matches of candidate row `first` and all later rows, beginning at the start of
-// the output. Skips rows with more than CANDIDATE_ROW_MATCHES matches. CANDIDATE_ROW_MATCHES threads
-// a candidate row.
+// the output. Skips rows with more than CANDIDATE_ROW_MATCHES matches. CANDIDATE_ROW_MATCHES
+// threads a candidate row.
 extern "C" __global__ void query_write(Records records, u32 rows, const u64* offsets, u32 first,
                                        const u32* kept, u64* objects, u32* slots) {
     u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -178,7 +179,8 @@ extern "C" __global__ void __launch_bounds__(QUERY_THREADS, QUERY_BLOCKS)
     if (number >= batch.length) return;
     u64 place = offsets[number] - offsets[first];
     if (offsets[number + 1] - offsets[number] <= CANDIDATE_ROW_MATCHES) return;
-    warp_visit_row(view, batch, batch.candidate_rows[number], [&](const Entry& entry, bool matches) {
+    CandidateRow row = batch.candidate_rows[number];
+    warp_visit_row(view, batch, row, [&](const Entry& entry, bool matches) {
         u32 votes = __ballot_sync(WHOLE_WARP, matches);
         if (matches) {
             u64 at = place + __popc(votes & lanes_below());

@@ -1,5 +1,5 @@
-// Sorts the matches of each query by id. A warp sorts a short or medium list; blocks of SORT_THREADS
-// threads sort longer ones.
+// Sorts the matches of each query by id. A warp sorts a short or medium list; blocks of
+// SORT_THREADS threads sort longer ones.
 #include "query/sort.cuh"
 #include "warp/rank.cuh"
 

@@ -1,17 +1,17 @@
 // Queries answered by a warp each, for cycles whose queries all request ids and have short answers.
 //
-// Queries are not cut into candidate rows: a warp finds a query's matches, sorts their ids and stores them;
-// a second kernel copies them to their final places. The slots of a medium answer are stored, and
-// a warp sorts its ids while it writes them. Queries with more matches are listed, and a block
-// finds and writes the answer of each. Counting blocks have WARP_QUERY_WARPS warps, with matches in
-// shared memory.
+// Queries are not cut into candidate rows: a warp finds a query's matches, sorts their ids and
+// stores them; a second kernel copies them to their final places. The slots of a medium answer are
+// stored, and a warp sorts its ids while it writes them. Queries with more matches are listed, and
+// a block finds and writes the answer of each. Counting blocks have WARP_QUERY_WARPS warps, with
+// matches in shared memory.
 #include "query/query.cuh"
 #include "warp/rank.cuh"
 
 // Counts the matches of every query. Up to WARP_QUERY_MATCHES ids are stored in `kept`, in their
 // order. Queries with more are listed as by `warp_list_long`; the slots of medium answers are
-// stored in `kept_slots` while its `length` suffices, and their place in `kept`, otherwise the query
-// is listed as long. One warp a query, and one for the 0 after the last count.
+// stored in `kept_slots` while its `length` suffices, and their place in `kept`, otherwise the
+// query is listed as long. One warp a query, and one for the 0 after the last count.
 extern "C" __global__ void __launch_bounds__(32 * WARP_QUERY_WARPS, QUERY_BLOCKS)
     warp_query_count(View view, Queries batch, u32 parts, u32 queries, u32* counts, u64* kept,
                      u32* kept_slots, u32 length, AnswerLists lists) {
@@ -114,7 +114,8 @@ extern "C" __global__ void warp_query_write_many(View view, Queries batch, u32 p
         u32 row = row_of(view.grid, part.y_min) + threadIdx.x / 32;
         u32 last = row_of(view.grid, part.y_max);
         for (; row <= last; row += blockDim.x / 32) {
-            warp_visit_row(view, batch, CandidateRow{at, row}, [&](const Entry& entry, bool matches) {
+            CandidateRow mine = {at, row};
+            warp_visit_row(view, batch, mine, [&](const Entry& entry, bool matches) {
                 u64 place = first + warp_append(matches, &written);
                 if (!matches) return;
                 objects[place] = view.records.objects[entry.slot];

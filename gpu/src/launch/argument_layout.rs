@@ -216,7 +216,7 @@ argument_layouts! {
         objects: (mut u64),
         slots: (mut u32),
     }
-    /// Lists of the queries with long answers.
+    /// Lists of the queries with medium and long answers.
     AnswerListsArgument {
         lengths: (mut Lengths),
         medium_queries: (mut u32),

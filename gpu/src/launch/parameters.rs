@@ -235,7 +235,7 @@ impl AnswerListsArgument {
         }
     }
 
-    /// The list of long answers, and its address.
+    /// The address of the list of long answers.
     pub(super) fn long_queries(&self) -> u64 {
         self.long_queries.address
     }

@@ -92,8 +92,8 @@ impl Kernels {
         enqueue!(self.query_count_rectangles, stream, threads; view, batch, totals)
     }
 
-    /// Sets the count of a candidate row to 0 if its query has a total in `withheld`, which has one number
-    /// for each of `queries` queries.
+    /// Sets the count of a candidate row to 0 if its query has a total in `withheld`, which has one
+    /// number for each of `queries` queries.
     pub(crate) fn query_withhold(
         &self,
         stream: &CudaStream,

@@ -1,7 +1,7 @@
 //! Launches of warp queries; part of stage query.
 //!
-//! One safe function per kernel. The caller reads the counts back before it launches a kernel that
-//! writes matches, as with the candidate rows of `query.rs`.
+//! The caller reads the counts back before it launches `warp_query_write_many`; `warp_query_write`
+//! checks on the device that all matches have room.
 
 use cudarc::driver::CudaStream;
 use shoal_engine::EngineError;
@@ -41,8 +41,9 @@ impl Kernels {
             parts, queries, counts, kept, kept_slots, length, lists)
     }
 
-    /// Writes the stored matches of `queries` queries, sorted, unless `objects` is too short for all
-    /// matches. The host need not know the counts.
+    /// Writes the matches that [`Kernels::warp_query_count`] stored in `kept`, `kept_slots` and
+    /// `lists`, sorted, unless `objects` is too short for all matches. The host need not know the
+    /// counts.
     pub(crate) fn warp_query_write(
         &self,
         stream: &CudaStream,

@@ -172,7 +172,7 @@ constants! { CONSTANTS:
     /// of a bin or cell), and the variables that the kernel declares, at most.
     REBUILD_ENTRY_BYTES: u32 = 24;
     REBUILD_BLOCK_BYTES: u32 = 256;
-    /// Maximum number of matches of one `CandidateRow` that are stored between counting and writing.
+    /// Maximum number of matches of a `CandidateRow` that are stored between counting and writing.
     CANDIDATE_ROW_MATCHES: u32 = 16;
     /// Maximum number of matches of one query that a warp sorts while it finds them: one per lane.
     WARP_QUERY_MATCHES: u32 = 32;

@@ -1,7 +1,7 @@
-//! Stage query on the device: from parts to sorted ids, counted before anything is written.
+//! Stage query on the device: from parts to sorted ids.
 //!
-//! Three steps, with a count read back after each of the first two: cut parts into candidate rows, count
-//! matches, write and sort. Cycles with ids alone and short answers are not cut (`warp.rs`).
+//! Three steps, with a count read back after each of the first two: cut parts into candidate rows,
+//! count matches, write and sort. Cycles with ids alone and short answers are not cut (`warp.rs`).
 //! The host waits for counts only; ids are copied on request.
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) struct QueryBatch {
     withheld: DeviceBuffer<u64>,
     /// By query; see `work.rs`.
     pub(crate) work: DeviceBuffer<u64>,
-    /// Slots of matches: those of each candidate row or, after warp queries, those of medium answers.
+    /// Slots of matches: of each candidate row or, after warp queries, of medium answers.
     pub(super) kept: DeviceBuffer<u32>,
     /// The ids that warp queries stored.
     pub(crate) kept_objects: DeviceBuffer<u64>,
@@ -91,7 +91,7 @@ impl AnswerLists {
 #[derive(Debug)]
 pub(crate) struct Sorted {
     pub(crate) objects: DeviceBuffer<u64>,
-    /// Empty after warp queries.
+    /// Valid only for long answers after warp queries.
     pub(crate) slots: DeviceBuffer<u32>,
 }
 
@@ -226,8 +226,8 @@ impl QueryBatch {
         self.sum_counts(input, bounds)
     }
 
-    /// Computes the place of the first match of each candidate row and, in `bounds`, of each query; lists
-    /// the long answers.
+    /// Computes the place of the first match of each candidate row and, in `bounds`, of each query;
+    /// lists medium and long answers.
     fn sum_counts(
         &mut self,
         input: QueryInput<'_>,

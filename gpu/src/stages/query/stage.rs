@@ -29,8 +29,8 @@ pub(crate) enum QueryProgress {
     /// Counting is queued, with a copy of the counts to the host. `totals` has the totals of
     /// answers without rows, if the host builds the answers.
     Counting { bounds: PooledBuffer, totals: Vec<u64> },
-    /// As `Counting` for warp queries, whose short answers are written if there are at most `room`
-    /// matches.
+    /// As `Counting` for warp queries, whose short and medium answers are written if there are at
+    /// most `room` matches.
     CountedByWarp { bounds: PooledBuffer, room: usize },
 }
 
@@ -267,8 +267,8 @@ impl QueryStage {
         Ok(progress)
     }
 
-    /// Writes the answers of a cycle whose queries all request ids, and starts copying them. For warp
-    /// queries, `room` is the number of matches for which short answers are written already.
+    /// Writes the answers of a cycle whose queries all request ids, and starts copying them. After
+    /// warp queries, up to `room` matches, all but long answers are written already.
     fn write_plain(
         &mut self,
         epoch: u64,

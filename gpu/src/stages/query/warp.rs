@@ -38,8 +38,8 @@ impl QueryBatch {
         self.lengths_counted.unwrap_or(self.lengths_host.as_slice()[0])
     }
 
-    /// Counts the matches of every query, and stores those of short answers, and of medium ones if
-    /// these have no more matches than they had last.
+    /// Counts the matches of every query, and stores those of short answers, and of medium ones as
+    /// far as there is room, which is fitted to the medium answers that were counted last.
     pub(crate) fn count_by_warp(
         &mut self,
         view: &ViewArgument,
