@@ -225,6 +225,7 @@ fn params(args: &RunArgs) -> Params {
         speeds: shape.speeds,
         speed_max_m_per_step: shape.speed_max_m_per_step,
         silence_max_steps: shape.silence_max_steps,
+        windows_follow: shape.windows_follow,
         destinations: shape.destinations,
         update_interval_ms: shape.update_interval_ms,
         speed_unit: shape.speed_unit,

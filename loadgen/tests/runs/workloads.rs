@@ -43,7 +43,7 @@ async fn answers_are_correct_at_full_speed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gauss() {
-    check("gauss", "--hotspots 5").await;
+    check("gauss", "--hotspots 5 --windows-follow").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
