@@ -77,11 +77,11 @@ impl Totals {
     }
 }
 
-/// The finalizer of SplitMix64, a bijection.
-fn mixed(word: u64) -> u64 {
-    let word = (word ^ word >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    word ^ word >> 31
+/// SplitMix64's output function, a bijection: spreads the bits of a number.
+pub(crate) fn mixed(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(crate) mod source;
 pub(crate) mod table;
 pub(crate) mod work_folder;
 
-pub(crate) use answer_hash::{AnswerHash, Totals};
+pub(crate) use answer_hash::{AnswerHash, Totals, mixed};
 pub(crate) use command::{Common, Output};
 pub(crate) use cycle_times::CycleTimes;
 pub(crate) use driver::{BackendName, Driver, answers, check_rows, cycle_input, range_query};

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 use shoal_history::{LEAF_BYTES, ObjectTime, TreeKey};
 
 use super::options::{Distribution, KeyType};
+use crate::harness::mixed;
 
 /// Times of an object.
 const OBJECT_TIMES: u64 = 512;
@@ -13,14 +14,6 @@ const STEP_MS: u64 = 60_000;
 const HOT_EVERY: u64 = 100;
 /// Percent of skewed requests for hot keys.
 const HOT_PERCENT: u64 = 90;
-
-/// SplitMix64's output function: spreads the bits of a number.
-pub(super) fn mixed(word: u64) -> u64 {
-    let mut z = word;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 /// The random number of list position `place`, a function of `seed` and `place`.
 fn random(seed: u64, place: u64) -> u64 {
