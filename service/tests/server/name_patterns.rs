@@ -211,11 +211,12 @@ async fn many_queries_of_one_request_are_sieved_alike() {
     // Few members, and more than are tested for all queries.
     for (pattern, count) in [("bus-19*", 300), ("*", 300), ("nobody", 40), ("*7", 3)] {
         let (mut regions, mut queries, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+        let matching = line.matching(pattern);
         for at in 0..count {
             let (from, to) = (at * 7, 5_000 + at * 50);
             let region = rectangle(x(from) - 3e-7, -1.0, x(to) + 3e-7, 1.0);
             queries.push(v1::batch_query::Kind::Range(region.clone()));
-            let inside = line.matching(pattern).into_iter();
+            let inside = matching.iter().copied();
             let inside = inside.filter(|it| (from..=to).contains(&(*it as usize - 1)));
             expected.push(inside.collect::<Vec<u64>>());
             regions.push(region);
@@ -245,7 +246,7 @@ async fn many_queries_of_one_request_are_sieved_alike() {
         for at in 0..count {
             assert_eq!(found[2 * at], expected[at], "{pattern} {at}");
             // West of the first object that may match, the nearest are those with the least steps.
-            let mut near = line.matching(pattern);
+            let mut near = matching.clone();
             near.sort_by_key(|it| ((10 * (*it as i64 - 1)) - (70 * at as i64 - 2)).abs());
             near.truncate(2);
             assert_eq!(found[2 * at + 1], near, "{pattern} {at}");
