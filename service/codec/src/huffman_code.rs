@@ -3,10 +3,10 @@
 //!
 //! Package-merge (Larmore and Hirschberg, 1990) gives the optimal lengths under the limit.
 
-use std::array;
-
 /// Bits of the longest code.
 pub(crate) const CODE_BITS_MAX: u32 = 12;
+/// Lists of package-merge.
+const LISTS: usize = CODE_BITS_MAX as usize;
 /// Symbols at most.
 pub const SYMBOLS_MAX: usize = 256;
 /// Entries of a [`DecodeTable`].
@@ -27,12 +27,13 @@ pub(crate) fn code_lengths(frequencies: &[u32]) -> Vec<u8> {
         leaves.iter().for_each(|(_, symbol)| lengths[*symbol] = 1);
         return lengths;
     }
-    let levels = merged_levels(&leaves);
     // Items are selected from the last list to the first. Each selected leaf adds a bit to its
     // code; each selected package selects two items of the list before.
+    let lists = merged_lists(&leaves);
     let mut items = 2 * leaves.len() - 2;
-    for is_leaf in levels.iter().rev() {
-        let taken = is_leaf[..items].iter().filter(|is_leaf| **is_leaf).count();
+    for level in (0..LISTS).rev() {
+        let is_leaf = &lists[level.min(lists.len() - 1)][..items];
+        let taken = is_leaf.iter().filter(|is_leaf| **is_leaf).count();
         leaves[..taken].iter().for_each(|(_, symbol)| lengths[*symbol] += 1);
         items = 2 * (items - taken);
     }
@@ -40,26 +41,34 @@ pub(crate) fn code_lengths(frequencies: &[u32]) -> Vec<u8> {
 }
 
 /// Returns for each item of each list true if it is a leaf, false if it is a package. Items are in
-/// order of weight, a leaf before a package of equal weight.
-fn merged_levels(leaves: &[(u64, usize)]) -> [Vec<bool>; CODE_BITS_MAX as usize] {
-    let mut weights: Vec<u64> = Vec::new();
-    array::from_fn(|_| {
-        let mut packages =
-            weights.as_chunks::<2>().0.iter().map(|pair| pair[0] + pair[1]).peekable();
-        let mut singles = leaves.iter().map(|(weight, _)| *weight).peekable();
-        let (mut merged, mut is_leaf) = (Vec::new(), Vec::new());
-        loop {
-            let takes_leaf = match (singles.peek(), packages.peek()) {
-                (Some(leaf), Some(package)) => leaf <= package,
-                (leaf, None) if leaf.is_none() => break,
-                (leaf, _) => leaf.is_some(),
-            };
-            is_leaf.push(takes_leaf);
-            merged.extend(if takes_leaf { singles.next() } else { packages.next() });
+/// order of weight, a leaf before a package of equal weight. The lists after the last are equal to
+/// it.
+fn merged_lists(leaves: &[(u64, usize)]) -> Vec<Vec<bool>> {
+    let items = 2 * leaves.len();
+    let (mut weights, mut merged) = (Vec::with_capacity(items), Vec::with_capacity(items));
+    let mut lists = Vec::with_capacity(LISTS);
+    while lists.len() < LISTS {
+        let packages: &[[u64; 2]] = weights.as_chunks().0;
+        let mut packages = packages.iter().map(|[first, second]| first + second).peekable();
+        let mut is_leaf = Vec::with_capacity(items);
+        merged.clear();
+        for &(leaf, _) in leaves {
+            while let Some(package) = packages.next_if(|package| *package < leaf) {
+                merged.push(package);
+                is_leaf.push(false);
+            }
+            merged.push(leaf);
+            is_leaf.push(true);
         }
-        weights = merged;
-        is_leaf
-    })
+        merged.extend(packages);
+        is_leaf.resize(merged.len(), false);
+        if merged == weights {
+            break;
+        }
+        lists.push(is_leaf);
+        std::mem::swap(&mut weights, &mut merged);
+    }
+    lists
 }
 
 /// The code of a symbol, its first bit lowest.
@@ -92,12 +101,13 @@ pub(crate) fn codes(lengths: &[u8]) -> Vec<Code> {
 
 /// The least code of each length.
 fn first_codes(lengths: &[u8]) -> [u16; CODE_BITS_MAX as usize + 1] {
-    let mut next = [0_u16; CODE_BITS_MAX as usize + 1];
-    let mut code = 0;
-    for (length, next) in next.iter_mut().enumerate().skip(1) {
+    let mut counts = [0_u16; CODE_BITS_MAX as usize + 1];
+    lengths.iter().for_each(|length| counts[usize::from(*length)] += 1);
+    let (mut next, mut code) = ([0; CODE_BITS_MAX as usize + 1], 0);
+    for (next, count) in next.iter_mut().zip(counts).skip(1) {
         code <<= 1;
         *next = code;
-        code += lengths.iter().filter(|other| usize::from(**other) == length).count() as u16;
+        code += count;
     }
     next
 }

@@ -144,16 +144,16 @@ impl HuffmanCode {
         let mut best: Option<(u64, Self)> = None;
         for split in 0..=finest.split {
             let buckets = Buckets { split };
-            let (mut merged, mut low) = (vec![0; SYMBOLS_MAX], 0);
+            let (mut merged, mut symbols, mut low) = ([0; SYMBOLS_MAX], 0, 0);
             for (symbol, count) in frequencies.iter().enumerate().filter(|(_, count)| **count > 0) {
                 let (high, low_bits) = finest.parts(symbol);
                 let (symbol, low_bits) = buckets.symbol(u64::from(high) << low_bits);
                 merged[symbol] += count;
+                symbols = symbols.max(symbol + 1);
                 low += u64::from(*count) * u64::from(low_bits);
             }
-            let symbols = merged.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
-            merged.truncate(symbols);
-            let code = Self { buckets, lengths: code_lengths(&merged) };
+            let merged = &merged[..symbols];
+            let code = Self { buckets, lengths: code_lengths(merged) };
             let both = merged.iter().zip(codes(&code.lengths));
             let coded: u64 =
                 both.map(|(&count, code)| u64::from(count) * u64::from(code.length)).sum();
