@@ -337,7 +337,8 @@ pub const CHECKPOINT_PAUSE: u32 = 3;
 /// they return; the one that left first is forgotten.
 pub const FOLLOWERS_ABSENT_MAX: usize = 64;
 /// Slices that wait for the thread that writes the checkpoint: twice as many as follow the largest
-/// cycle by default. A row takes 24 to 40 bytes, so the slices take at most 20 MiB.
+/// cycle by default. A row takes 24 to 40 bytes, so the slices take at most 20 MiB. A search of long
+/// queries takes as many at once.
 pub const EXPORT_SLICES_WAITING: usize = 8;
 /// Bytes of the log that recovery reads before it passes their cycles to another thread. This value
 /// keeps exchanges between threads rare and is below the size of a large cycle.

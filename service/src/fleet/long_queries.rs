@@ -60,7 +60,6 @@ struct Search {
     /// Term, epoch and clock of the answers.
     at: (u64, u64, i64),
     end: Instant,
-    step_rows: usize,
     /// About how many tests of a rectangle it has made, and their time.
     tests: u64,
     testing: Duration,
@@ -70,11 +69,18 @@ struct Search {
 /// A request in progress.
 struct LongRequest<'a> {
     terms: QueryTerms,
+    /// Its queries in order, `part_queries` in each but the last.
+    parts: Vec<Part<'a>>,
+    part_queries: usize,
+}
+
+/// Queries of a request that one core tests.
+struct Part<'a> {
+    scan: RecordScan<'a>,
     /// See [`work_of`].
     work: u64,
-    /// Its queries in order, `part_queries` in each but the last.
-    parts: Vec<RecordScan<'a>>,
-    part_queries: usize,
+    /// Rows of its next step.
+    step_rows: usize,
 }
 
 /// About what it costs to test a record against all queries, in tests of a rectangle.
@@ -185,9 +191,8 @@ impl LongQueries {
             records: state.objects,
             raster_bytes_max: of_one.min(of_all / polygons.max(1)),
         };
-        let (step_rows, tests, testing) = (STEP_ROWS.0, 0, Duration::ZERO);
-        let speed = self.speed.clone();
-        let search = Search { state, rows, taken, at, end, step_rows, tests, testing, speed };
+        let (tests, testing, speed) = (0, Duration::ZERO, self.speed.clone());
+        let search = Search { state, rows, taken, at, end, tests, testing, speed };
         spawn_at(Priority::Lowest, format!("queries-{name}"), || search.run(jobs))?;
         Ok(Some(ExportRows::new(row_sender, taken_receiver)))
     }
@@ -205,11 +210,15 @@ impl Search {
         let mut rows_missing = self.state.records;
         while rows_missing > 0 && !requests.is_empty() {
             let Ok(rows) = self.rows.recv() else { return abandon(requests) };
+            // Those that wait, too: each use of the pool can wait long for a core.
+            let mut slices = vec![rows];
+            slices.extend(self.rows.try_iter().take(EXPORT_SLICES_WAITING));
             // An error means that a message is there already, or that the engine sends no more.
             let _ = self.taken.try_send(());
-            rows_missing = rows_missing.saturating_sub(rows.len() as u64);
+            let rows: usize = slices.iter().map(FixColumns::len).sum();
+            rows_missing = rows_missing.saturating_sub(rows as u64);
+            self.read(&slices, &mut requests);
             self.drop_late(&mut requests);
-            self.read(&rows, &mut requests);
         }
         // A search whose callers left early says little.
         if rows_missing == 0 || self.end <= Instant::now() {
@@ -222,23 +231,28 @@ impl Search {
         }
     }
 
-    /// Tests rows against all queries.
-    fn read(&mut self, rows: &FixColumns, requests: &mut Vec<LongRequest<'_>>) {
-        let mut first = 0;
-        while first < rows.len() && !requests.is_empty() {
-            let started = Instant::now();
-            let step = first..rows.len().min(first + self.step_rows);
-            first = step.end;
-            let work: u64 = requests.iter().map(|request| request.work).sum();
-            self.tests += work.saturating_mul(step.len() as u64);
-            let parts = requests.iter_mut().flat_map(|request| &mut request.parts);
-            let mut parts: Vec<&mut RecordScan<'_>> = parts.collect();
-            on_pool(|| parts.par_iter_mut().for_each(|scan| scan.read(rows, step.clone())));
-            let time = started.elapsed();
-            self.testing += time;
-            self.step_rows = step_rows(step.len(), time);
-            self.drop_late(requests);
-        }
+    /// Tests rows against all queries, except those of requests that [`Self::drop_late`] drops.
+    fn read(&mut self, slices: &[FixColumns], requests: &mut [LongRequest<'_>]) {
+        let (started, end) = (Instant::now(), self.end);
+        let read = |part: &mut Part<'_>, terms: &QueryTerms| {
+            let is_late = || {
+                let now = Instant::now();
+                end <= now || terms.is_abandoned(now)
+            };
+            slices.iter().map(|rows| part.read(rows, is_late)).sum::<u64>()
+        };
+        let tests = if let [LongRequest { terms, parts, .. }] = requests
+            && let [part] = &mut parts[..]
+        {
+            read(part, terms)
+        } else {
+            let read = |LongRequest { terms, parts, .. }: &mut LongRequest<'_>| {
+                parts.par_iter_mut().map(|part| read(part, terms)).sum::<u64>()
+            };
+            on_pool(|| requests.par_iter_mut().map(read).sum())
+        };
+        self.tests = self.tests.saturating_add(tests);
+        self.testing += started.elapsed();
     }
 
     /// Drops abandoned requests, and ends those that take too long with an error.
@@ -250,6 +264,22 @@ impl Search {
             let (value, limit) = (LONG_QUERY_MS_MAX, LONG_QUERY_MS_MAX);
             refuse(requests, || ServiceError::Limit { what, value, limit });
         }
+    }
+}
+
+impl Part<'_> {
+    /// Tests rows step by step until it is late. Returns about how many tests of a rectangle it made.
+    fn read(&mut self, rows: &FixColumns, is_late: impl Fn() -> bool) -> u64 {
+        let mut first = 0;
+        while first < rows.len() && !is_late() {
+            let started = Instant::now();
+            let step = first..rows.len().min(first + self.step_rows);
+            first = step.end;
+            let count = step.len();
+            self.scan.read(rows, step);
+            self.step_rows = step_rows(count, started.elapsed());
+        }
+        self.work.saturating_mul(first as u64)
     }
 }
 
@@ -284,16 +314,16 @@ impl<'a> LongRequest<'a> {
                 }
                 scan.add(query);
             }
-            Some(scan)
+            Some(Part { scan, work: work_of(queries), step_rows: STEP_ROWS.0 })
         };
         let parts: Option<_> = on_pool(|| queries.par_chunks(part_queries).map(part).collect());
         let parts = parts?;
-        Some(Self { terms, work: work_of(queries), parts, part_queries })
+        Some(Self { terms, parts, part_queries })
     }
 }
 
-fn answers(parts: Vec<RecordScan<'_>>, part_queries: usize, at: (u64, u64, i64)) -> JobAnswers {
-    let pages: Vec<_> = on_pool(|| parts.into_par_iter().map(RecordScan::finish).collect());
+fn answers(parts: Vec<Part<'_>>, part_queries: usize, at: (u64, u64, i64)) -> JobAnswers {
+    let pages: Vec<_> = on_pool(|| parts.into_par_iter().map(|part| part.scan.finish()).collect());
     let count = pages.iter().map(|page| page.heads.len()).sum();
     let place = |query: usize| ((query / part_queries) as u32, (query % part_queries) as u32);
     let set = AnswerSet::new(pages, (0..count).map(place).collect());
@@ -308,8 +338,8 @@ fn on_pool<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     }
 }
 
-/// The thread pool that long queries of all fleets share. If it cannot be started, returns `None`;
-/// then each search runs on its own thread only.
+/// The thread pool that searches of several parts share, those of all fleets. If it cannot be
+/// started, returns `None`; then each search runs on its own thread, as one of one part does.
 fn pool() -> Option<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let start = || {
