@@ -12,7 +12,7 @@ use crate::error::BenchmarkError;
 use crate::harness::source::Attributes;
 use crate::harness::{AnswerHash, CycleTimes, Totals};
 use crate::pgrid::{
-    Answers, Layout, PGrid, PORTION_UPDATES, Roles, Sample, Stream, TIME_MAX_MS, Trial, Update,
+    Answers, Layout, PGrid, PORTION_UPDATES, Sample, Stream, TIME_MAX_MS, Trial, Update, Workers,
     tune,
 };
 
@@ -23,8 +23,7 @@ const BUCKET_LINES: usize = 4;
 
 /// The baseline.
 pub(super) struct PgridContender {
-    workers: usize,
-    roles: Option<Roles>,
+    workers: Workers,
     objects: u32,
     layout: Option<Layout>,
 }
@@ -48,9 +47,9 @@ impl PgridContender {
             Some(side) => Some(Layout { side, bucket_lines: BUCKET_LINES }),
             None => given.map(|(side, lines)| Layout { side, bucket_lines: lines as usize }),
         };
-        let roles = options.pgrid_roles;
-        let workers = roles.map_or(options.threads(), |roles| roles.updates + roles.queries);
-        Ok(Self { workers, roles, objects, layout })
+        let workers =
+            options.pgrid_roles.map_or(Workers::Alike(options.threads()), Workers::Divided);
+        Ok(Self { workers, objects, layout })
     }
 
     /// The given layout, or the best one for this case.
@@ -70,7 +69,6 @@ impl PgridContender {
             bounds: prepared.space.bounds(),
             objects: self.objects,
             workers: self.workers,
-            roles: self.roles,
             first,
             next: &sample,
         });
@@ -93,8 +91,7 @@ impl Contender for PgridContender {
         let warm = stream(std::slice::from_ref(&prepared.warm), prepared)?;
         let next = stream(&prepared.cycles, prepared)?;
         let layout = self.layout(prepared, &first, &next);
-        let grid = PGrid::new(prepared.space.bounds(), self.objects, self.workers, layout);
-        let mut grid = grid.divided(self.roles);
+        let mut grid = PGrid::new(prepared.space.bounds(), self.objects, self.workers, layout);
         for before in [first, warm] {
             grid.run(&before);
             grid.settle();
@@ -123,8 +120,11 @@ impl Contender for PgridContender {
             memory_bytes: grid.memory_bytes(),
             grid_updates: GridUpdates::default(),
             settings: Settings {
-                threads: Some(self.workers),
-                pgrid_roles: self.roles.map_or_else(String::new, |roles| roles.to_string()),
+                threads: Some(self.workers.count()),
+                pgrid_roles: match self.workers {
+                    Workers::Alike(_) => String::new(),
+                    Workers::Divided(roles) => roles.to_string(),
+                },
                 cells: u64::from(layout.side).pow(2),
                 bucket_objects: layout.bucket_objects(),
                 ..Settings::default()

@@ -11,7 +11,7 @@ use super::bucket::{BUCKET_LINES_MAX, Line, bucket_objects};
 use super::cells::Cells;
 use super::grace::Grace;
 use super::index::Index;
-use super::stream::Roles;
+use super::stream::Workers;
 use super::worker::{Leftover, Worker};
 
 /// Grid sides up to this number keep cell numbers below half of all bucket numbers.
@@ -75,49 +75,31 @@ pub(crate) struct PGrid {
     pub(super) index: Index,
     pub(super) grace: Grace,
     pub(super) leftover: Mutex<Leftover>,
-    workers: usize,
-    roles: Option<Roles>,
+    workers: Workers,
 }
 
 impl PGrid {
-    /// An empty grid for objects `0..objects` and at most `workers` concurrent workers.
+    /// An empty grid for objects `0..objects` and at most these concurrent workers.
     ///
     /// # Panics
-    /// For a layout outside its ranges or 0 workers.
-    pub(crate) fn new(bounds: QuantaRect, objects: u32, workers: usize, layout: Layout) -> Self {
+    /// For a layout outside its ranges, and if nobody applies updates or answers queries.
+    pub(crate) fn new(bounds: QuantaRect, objects: u32, workers: Workers, layout: Layout) -> Self {
         assert!((1..=SIDE_MAX).contains(&layout.side), "{layout:?}");
         assert!((1..=BUCKET_LINES_MAX).contains(&layout.bucket_lines), "{layout:?}");
-        assert!(workers > 0, "somebody must work");
+        assert!(workers.do_everything(), "{workers:?}");
         let cells = Cells::new(bounds, layout.side);
         Self {
             arena: Arena::new(cells.count(), layout.bucket_lines),
             cells,
             index: Index::new(objects as usize),
-            grace: Grace::new(workers),
+            grace: Grace::new(workers.count()),
             leftover: Mutex::default(),
             workers,
-            roles: None,
         }
     }
 
-    /// Divides the workers by roles, if any: without, every worker does everything.
-    ///
-    /// # Panics
-    /// If the roles are those of another number of workers, or leave out updates or queries.
-    pub(crate) fn divided(self, roles: Option<Roles>) -> Self {
-        if let Some(Roles { updates, queries }) = roles {
-            assert!(updates > 0 && queries > 0, "{updates}:{queries}");
-            assert_eq!(updates + queries, self.workers, "every worker has a role");
-        }
-        Self { roles, ..self }
-    }
-
-    pub(super) fn roles(&self) -> Option<Roles> {
-        self.roles
-    }
-
-    /// Maximum number of concurrent workers.
-    pub(crate) fn workers(&self) -> usize {
+    /// The most workers at a time.
+    pub(super) fn workers(&self) -> Workers {
         self.workers
     }
 

@@ -15,5 +15,5 @@ mod worker;
 
 pub(crate) use bucket::TIME_MAX_MS;
 pub(crate) use grid::{Layout, PGrid, Update};
-pub(crate) use stream::{Answers, PORTION_UPDATES, Roles, Stream};
+pub(crate) use stream::{Answers, PORTION_UPDATES, Roles, Stream, Workers};
 pub(crate) use tune::{Sample, Trial, tune};

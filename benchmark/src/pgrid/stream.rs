@@ -48,6 +48,39 @@ pub(crate) struct Roles {
     pub(crate) queries: usize,
 }
 
+/// The threads that work on a grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Workers {
+    /// So many, each of which applies updates and answers queries.
+    Alike(usize),
+    Divided(Roles),
+}
+
+impl Workers {
+    pub(crate) fn count(self) -> usize {
+        match self {
+            Self::Alike(count) => count,
+            Self::Divided(Roles { updates, queries }) => updates + queries,
+        }
+    }
+
+    /// Whether some apply updates and some answer queries.
+    pub(super) fn do_everything(self) -> bool {
+        match self {
+            Self::Alike(count) => count > 0,
+            Self::Divided(Roles { updates, queries }) => updates > 0 && queries > 0,
+        }
+    }
+
+    fn role(self, number: usize) -> Role {
+        match self {
+            Self::Alike(_) => Role::Both,
+            Self::Divided(roles) if number < roles.updates => Role::Updates,
+            Self::Divided(_) => Role::Queries,
+        }
+    }
+}
+
 impl fmt::Display for Roles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.updates, self.queries)
@@ -117,18 +150,15 @@ impl PGrid {
     /// ends.
     pub(crate) fn run(&self, stream: &Stream) -> (Duration, Answers) {
         // Workers of one role share a counter of portions.
-        let next = [AtomicUsize::new(0), AtomicUsize::new(0)];
+        let (next, next_queries) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let start = Instant::now();
         let workers = thread::scope(|scope| {
             let work = |number| {
-                let (role, next) = match self.roles() {
-                    None => (Role::Both, &next[0]),
-                    Some(roles) if number < roles.updates => (Role::Updates, &next[0]),
-                    Some(_) => (Role::Queries, &next[1]),
-                };
+                let role = self.workers().role(number);
+                let next = if role == Role::Queries { &next_queries } else { &next };
                 scope.spawn(move || work_off(&mut Worker::new(self, number), stream, role, next))
             };
-            let threads: Vec<_> = (0..self.workers()).map(work).collect();
+            let threads: Vec<_> = (0..self.workers().count()).map(work).collect();
             let join = |thread: thread::ScopedJoinHandle<'_, Pages>| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };

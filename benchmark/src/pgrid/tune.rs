@@ -7,7 +7,7 @@ use shoal_engine::QuantaRect;
 
 use super::bucket::BUCKET_LINES_MAX;
 use super::grid::{Layout, PGrid};
-use super::stream::{Roles, Stream};
+use super::stream::{Stream, Workers};
 
 /// The initial layout: objects per cell, and cache lines per bucket. The objects fill nearly half a
 /// bucket, which holds 7.
@@ -37,9 +37,7 @@ pub(crate) struct Sample<'a> {
     pub(crate) bounds: QuantaRect,
     /// Number of objects.
     pub(crate) objects: u32,
-    /// Number of workers, and their roles if they have some.
-    pub(crate) workers: usize,
-    pub(crate) roles: Option<Roles>,
+    pub(crate) workers: Workers,
     /// The first report of every object.
     pub(crate) first: &'a Stream,
     /// The sample.
@@ -54,8 +52,7 @@ impl Sample<'_> {
     }
 
     fn measure(&self, layout: Layout) -> Trial {
-        let grid = PGrid::new(self.bounds, self.objects, self.workers, layout);
-        let mut grid = grid.divided(self.roles);
+        let mut grid = PGrid::new(self.bounds, self.objects, self.workers, layout);
         grid.run(self.first);
         grid.settle();
         let (took, _) = grid.run(self.next);

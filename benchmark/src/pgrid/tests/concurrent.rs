@@ -14,7 +14,7 @@ use shoal_testkit::Random;
 
 use super::{bounds, point, window};
 use crate::pgrid::worker::Worker;
-use crate::pgrid::{Layout, PGrid, Stream, Update};
+use crate::pgrid::{Layout, PGrid, Stream, Update, Workers};
 
 const THREADS: usize = 4;
 const OBJECTS: u32 = 240;
@@ -88,7 +88,7 @@ fn check(queried: &Queried, object: u32, moves: &[&Moved], seed: u64) {
 }
 
 fn run(seed: u64, layout: Layout) -> (usize, usize) {
-    let mut grid = PGrid::new(bounds(), OBJECTS, THREADS, layout);
+    let mut grid = PGrid::new(bounds(), OBJECTS, Workers::Alike(THREADS), layout);
     let counter = AtomicU64::new(0);
     let logs: Vec<_> = thread::scope(|scope| {
         let (grid, counter) = (&grid, &counter);
@@ -133,8 +133,9 @@ fn queries_report_objects_inside_during_the_whole_query() {
 
 #[test]
 fn the_newest_report_wins_across_workers() {
+    let layout = Layout { side: 3, bucket_lines: 1 };
     for seed in 0..20 {
-        let grid = PGrid::new(bounds(), 8, THREADS, Layout { side: 3, bucket_lines: 1 });
+        let grid = PGrid::new(bounds(), 8, Workers::Alike(THREADS), layout);
         let last: Vec<Vec<Update>> = thread::scope(|scope| {
             let bring = |number: usize| {
                 let mut random = Random::new(seed * 100 + number as u64);

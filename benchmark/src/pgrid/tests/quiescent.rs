@@ -6,7 +6,7 @@ use shoal_engine::QuantaRect;
 use shoal_testkit::Random;
 
 use super::{SPACE, bounds, point, window};
-use crate::pgrid::{Layout, PGrid, Roles, Sample, Stream, Update, tune};
+use crate::pgrid::{Layout, PGrid, Roles, Sample, Stream, Update, Workers, tune};
 
 /// The newest report of every object.
 #[derive(Default)]
@@ -64,8 +64,9 @@ fn answers_at_rest_equal_a_map() {
             let mut random = Random::new(seed);
             let objects = 50 + random.below(400);
             let layout = Layout { side, bucket_lines };
-            let roles = (seed % 2 == 1).then_some(Roles { updates: 1, queries: 2 });
-            let mut grid = PGrid::new(bounds(), objects, 3, layout).divided(roles);
+            let divided = Workers::Divided(Roles { updates: 1, queries: 2 });
+            let workers = if seed % 2 == 1 { divided } else { Workers::Alike(3) };
+            let mut grid = PGrid::new(bounds(), objects, workers, layout);
             let mut naive = Naive::default();
             for round in 0..4 {
                 let updates = updates(&mut random, objects, 5_000, round * 5_000);
@@ -83,7 +84,7 @@ fn answers_at_rest_equal_a_map() {
 #[test]
 fn buckets_of_a_dispersed_crowd_are_reused() {
     let layout = Layout { side: 4, bucket_lines: 1 };
-    let mut grid = PGrid::new(bounds(), 3_000, 2, layout);
+    let mut grid = PGrid::new(bounds(), 3_000, Workers::Alike(2), layout);
     let crowd = |x: i32, time_ms: u32| Stream {
         updates: (0..3_000).map(|object| Update { object, time_ms, x, y: 0 }).collect(),
         windows: Vec::new(),
@@ -106,7 +107,8 @@ fn buckets_of_a_dispersed_crowd_are_reused() {
 
 #[test]
 fn an_older_report_has_no_effect_at_any_position() {
-    let grid = PGrid::new(bounds(), 1, 1, Layout { side: 10, bucket_lines: 1 });
+    let layout = Layout { side: 10, bucket_lines: 1 };
+    let grid = PGrid::new(bounds(), 1, Workers::Alike(1), layout);
     let update = |time_ms, x, y| Update { object: 0, time_ms, x, y };
     let updates = vec![update(5, 500, 500), update(4, 501, 501), update(3, 0, 0)];
     grid.run(&Stream { updates, windows: Vec::new() });
@@ -125,7 +127,7 @@ fn tuning_tries_neighbours_and_lists_the_best_first() {
     let next = Stream { updates: updates(&mut random, 2_000, 4_000, 4_000), windows };
     let (first, next) = (&first, &next);
     let trials =
-        tune(&Sample { bounds: bounds(), objects: 2_000, workers: 2, roles: None, first, next });
+        tune(&Sample { bounds: bounds(), objects: 2_000, workers: Workers::Alike(2), first, next });
     assert!(trials.len() >= 3, "{trials:?}");
     assert!(trials.is_sorted_by(|a, b| a.operations_per_s >= b.operations_per_s));
     for (at, trial) in trials.iter().enumerate() {
