@@ -318,8 +318,11 @@ pub const LONG_WORK_AT_ONCE: u64 = 2 * LONG_QUERIES_AT_ONCE as u64;
 /// Tests per second that a search is expected to make before one has shown it: few, so that requests
 /// that are answered together take less than [`LONG_QUERY_MS_MAX`].
 pub const LONG_TESTS_PER_SECOND_FIRST: u64 = 100 << 20;
-/// Time of the steps between which deadlines are checked, milliseconds.
+/// Time of the steps between which a part of a search looks whether its turn has ended, milliseconds.
 pub const LONG_QUERY_STEP_MS: u64 = 5;
+/// Time after which a search checks deadlines and lets others have the threads of their pool,
+/// milliseconds.
+pub const LONG_QUERY_TURN_MS: u64 = 100;
 /// Bytes of the rasters of polygons: of one, and of all queries of a fleet that are answered
 /// together. [`QUERY_VERTICES_MAX`] limits large polygons server-wide to some hundred.
 pub const LONG_QUERY_RASTER_BYTES: (usize, usize) = (1 << 20, 64 << 20);
@@ -336,9 +339,9 @@ pub const CHECKPOINT_PAUSE: u32 = 3;
 /// Followers without a stream that a fleet remembers, so that its log keeps what they need when
 /// they return; the one that left first is forgotten.
 pub const FOLLOWERS_ABSENT_MAX: usize = 64;
-/// Slices that wait for the thread that writes the checkpoint: twice as many as follow the largest
-/// cycle by default. A row takes 24 to 40 bytes, so the slices take at most 20 MiB. A search of long
-/// queries takes as many at once.
+/// Slices of an export that wait for their reader: twice as many as follow the largest cycle by
+/// default. A row takes 24 to 40 bytes, so they take at most 20 MiB. A search of long queries holds
+/// up to nine more, 23 MiB.
 pub const EXPORT_SLICES_WAITING: usize = 8;
 /// Bytes of the log that recovery reads before it passes their cycles to another thread. This value
 /// keeps exchanges between threads rare and is below the size of a large cycle.

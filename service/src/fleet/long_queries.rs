@@ -2,13 +2,15 @@
 //!
 //! They are answered from an export of the state, which the engine's thread delivers in slices
 //! between cycles. So all answers of a request show one epoch, and updates continue meanwhile. A
-//! thread tests each slice against the queries, on at most half of the cores. Clients are served in
-//! turn by the cost of their queries, and costly requests are not answered together with others.
-//! Between steps of a few milliseconds the thread checks for expired deadlines and for callers that
-//! left.
+//! thread takes the slices that wait and tests them against the queries, a part of the queries on
+//! each thread of a pool that has half of the cores and that the searches of all fleets use in turns
+//! of [`LONG_QUERY_TURN_MS`]. Single parts are tested without the pool, half as many at a time as
+//! there are cores: on a busy machine, threads of low priority wait long for each other. Clients are
+//! served in turn by the cost of their queries, and costly requests are not answered together with
+//! others. After each turn the thread checks for expired deadlines and for callers that left.
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -26,7 +28,7 @@ use crate::cycle::{ExportRows, FleetName};
 use crate::error::ServiceError;
 use crate::limits::{
     BUSY_RETRY_MS, EXPORT_SLICES_WAITING, LONG_QUERIES_AT_ONCE, LONG_QUERY_MS_MAX,
-    LONG_QUERY_RASTER_BYTES, LONG_QUERY_STEP_MS, LONG_REQUESTS_AT_ONCE,
+    LONG_QUERY_RASTER_BYTES, LONG_QUERY_STEP_MS, LONG_QUERY_TURN_MS, LONG_REQUESTS_AT_ONCE,
     LONG_TESTS_PER_SECOND_FIRST, LONG_WORK_AT_ONCE,
 };
 use crate::shares::FairQueue;
@@ -79,6 +81,8 @@ struct Part<'a> {
     scan: RecordScan<'a>,
     /// See [`work_of`].
     work: u64,
+    /// Rows that it has read of the slices in turn.
+    rows_read: usize,
     /// Rows of its next step.
     step_rows: usize,
 }
@@ -210,7 +214,7 @@ impl Search {
         let mut rows_missing = self.state.records;
         while rows_missing > 0 && !requests.is_empty() {
             let Ok(rows) = self.rows.recv() else { return abandon(requests) };
-            // Those that wait, too: each use of the pool can wait long for a core.
+            // Also takes the slices that wait: each use of the pool can wait long for a core.
             let mut slices = vec![rows];
             slices.extend(self.rows.try_iter().take(EXPORT_SLICES_WAITING));
             // An error means that a message is there already, or that the engine sends no more.
@@ -218,10 +222,9 @@ impl Search {
             let rows: usize = slices.iter().map(FixColumns::len).sum();
             rows_missing = rows_missing.saturating_sub(rows as u64);
             self.read(&slices, &mut requests);
-            self.drop_late(&mut requests);
         }
         // A search whose callers left early says little.
-        if rows_missing == 0 || self.end <= Instant::now() {
+        if !requests.is_empty() || self.end <= Instant::now() {
             self.speed.learn(self.tests, self.testing);
         }
         for LongRequest { terms, parts, part_queries, .. } in requests {
@@ -231,28 +234,26 @@ impl Search {
         }
     }
 
-    /// Tests rows against all queries, except those of requests that [`Self::drop_late`] drops.
-    fn read(&mut self, slices: &[FixColumns], requests: &mut [LongRequest<'_>]) {
-        let (started, end) = (Instant::now(), self.end);
-        let read = |part: &mut Part<'_>, terms: &QueryTerms| {
-            let is_late = || {
-                let now = Instant::now();
-                end <= now || terms.is_abandoned(now)
-            };
-            slices.iter().map(|rows| part.read(rows, is_late)).sum::<u64>()
-        };
-        let tests = if let [LongRequest { terms, parts, .. }] = requests
-            && let [part] = &mut parts[..]
-        {
-            read(part, terms)
-        } else {
-            let read = |LongRequest { terms, parts, .. }: &mut LongRequest<'_>| {
-                parts.par_iter_mut().map(|part| read(part, terms)).sum::<u64>()
-            };
-            on_pool(|| requests.par_iter_mut().map(read).sum())
-        };
-        self.tests = self.tests.saturating_add(tests);
-        self.testing += started.elapsed();
+    /// Tests rows against the queries in turns, until it has dropped all requests or all have read
+    /// the slices.
+    fn read(&mut self, slices: &[FixColumns], requests: &mut Vec<LongRequest<'_>>) {
+        requests
+            .iter_mut()
+            .flat_map(|request| &mut request.parts)
+            .for_each(|part| part.rows_read = 0);
+        let rows: usize = slices.iter().map(FixColumns::len).sum();
+        let has_read = |part: &Part<'_>| part.rows_read == rows;
+        while !requests.iter().flat_map(|request| &request.parts).all(has_read) {
+            let started = Instant::now();
+            let parts: Vec<_> =
+                requests.iter_mut().flat_map(|request| &mut request.parts).collect();
+            let of_a_thread = parts.len().div_ceil(pool_threads()) as u32;
+            let turn = Duration::from_millis(LONG_QUERY_TURN_MS) / of_a_thread;
+            let tests = map_parts(parts, |part| part.read(slices, turn));
+            self.tests = tests.into_iter().fold(self.tests, u64::saturating_add);
+            self.testing += started.elapsed();
+            self.drop_late(requests);
+        }
     }
 
     /// Drops abandoned requests, and ends those that take too long with an error.
@@ -268,18 +269,25 @@ impl Search {
 }
 
 impl Part<'_> {
-    /// Tests rows step by step until it is late. Returns about how many tests of a rectangle it made.
-    fn read(&mut self, rows: &FixColumns, is_late: impl Fn() -> bool) -> u64 {
-        let mut first = 0;
-        while first < rows.len() && !is_late() {
-            let started = Instant::now();
-            let step = first..rows.len().min(first + self.step_rows);
-            first = step.end;
-            let count = step.len();
-            self.scan.read(rows, step);
-            self.step_rows = step_rows(count, started.elapsed());
+    /// Tests rows of the slices that it has not read, step by step until the turn ends, and at least
+    /// one step. Returns about how many tests of a rectangle it made.
+    fn read(&mut self, slices: &[FixColumns], turn: Duration) -> u64 {
+        let begin = Instant::now();
+        let (mut step_begin, mut slice_begin, read_before) = (begin, 0, self.rows_read);
+        for slice in slices {
+            while self.rows_read < slice_begin + slice.len() && step_begin - begin < turn {
+                let first = self.rows_read - slice_begin;
+                let step = first..slice.len().min(first + self.step_rows);
+                let count = step.len();
+                self.scan.read(slice, step);
+                self.rows_read += count;
+                let step_end = Instant::now();
+                self.step_rows = step_rows(count, step_end - step_begin);
+                step_begin = step_end;
+            }
+            slice_begin += slice.len();
         }
-        self.work.saturating_mul(first as u64)
+        self.work.saturating_mul((self.rows_read - read_before) as u64)
     }
 }
 
@@ -304,8 +312,7 @@ fn refuse(requests: &mut Vec<LongRequest<'_>>, error: impl Fn() -> ServiceError)
 impl<'a> LongRequest<'a> {
     /// Prepares the queries of a request; `None` if it is abandoned meanwhile.
     fn new(queries: &'a [Query], terms: QueryTerms, state: ScannedState) -> Option<Self> {
-        let cores = pool().map_or(1, ThreadPool::current_num_threads);
-        let part_queries = queries.len().div_ceil(cores).clamp(1, PART_QUERIES_MAX);
+        let part_queries = queries.len().div_ceil(pool_threads()).clamp(1, PART_QUERIES_MAX);
         let part = |queries: &'a [Query]| {
             let mut scan = RecordScan::new(state);
             for query in queries {
@@ -314,32 +321,52 @@ impl<'a> LongRequest<'a> {
                 }
                 scan.add(query);
             }
-            Some(Part { scan, work: work_of(queries), step_rows: STEP_ROWS.0 })
+            Some(Part { scan, work: work_of(queries), rows_read: 0, step_rows: STEP_ROWS.0 })
         };
-        let parts: Option<_> = on_pool(|| queries.par_chunks(part_queries).map(part).collect());
-        let parts = parts?;
-        Some(Self { terms, parts, part_queries })
+        let parts = map_parts(queries.chunks(part_queries).collect(), part);
+        Some(Self { parts: parts.into_iter().collect::<Option<_>>()?, terms, part_queries })
     }
 }
 
 fn answers(parts: Vec<Part<'_>>, part_queries: usize, at: (u64, u64, i64)) -> JobAnswers {
-    let pages: Vec<_> = on_pool(|| parts.into_par_iter().map(|part| part.scan.finish()).collect());
+    let pages = map_parts(parts, |part| part.scan.finish());
     let count = pages.iter().map(|page| page.heads.len()).sum();
     let place = |query: usize| ((query / part_queries) as u32, (query % part_queries) as u32);
     let set = AnswerSet::new(pages, (0..count).map(place).collect());
     JobAnswers::new(Arc::new(set), 0, count, at, 0)
 }
 
-/// Runs work on the threads of [`pool`].
-fn on_pool<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    match pool() {
-        Some(pool) => pool.install(work),
-        None => work(),
+/// Maps parts on the threads of [`pool`], a single part on this thread if a place is free.
+fn map_parts<P: Send, T: Send>(parts: Vec<P>, map: impl Fn(P) -> T + Send + Sync) -> Vec<T> {
+    let place = if parts.len() < 2 { OwnThreadPlace::take() } else { None };
+    match pool().filter(|_| place.is_none()) {
+        Some(pool) => pool.install(|| parts.into_par_iter().map(map).collect()),
+        None => parts.into_iter().map(map).collect(),
     }
 }
 
-/// The thread pool that searches of several parts share, those of all fleets. If it cannot be
-/// started, returns `None`; then each search runs on its own thread, as one of one part does.
+/// A place among the single parts that are mapped without the pool: as many as it has threads.
+struct OwnThreadPlace;
+
+static OWN_THREAD_PLACES_TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+impl OwnThreadPlace {
+    fn take() -> Option<Self> {
+        let places = pool_threads();
+        let next = |taken| (taken < places).then_some(taken + 1);
+        let taken = &OWN_THREAD_PLACES_TAKEN;
+        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok().then_some(Self)
+    }
+}
+
+impl Drop for OwnThreadPlace {
+    fn drop(&mut self) {
+        OWN_THREAD_PLACES_TAKEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The thread pool of the searches of all fleets. If it cannot be started, returns `None`; then
+/// each search runs on its own thread.
 fn pool() -> Option<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let start = || {
@@ -352,9 +379,98 @@ fn pool() -> Option<&'static ThreadPool> {
     POOL.get_or_init(start).as_ref()
 }
 
+fn pool_threads() -> usize {
+    pool().map_or(1, ThreadPool::current_num_threads)
+}
+
 #[cfg(test)]
 mod tests {
+    use shoal_codec::FixRow;
+    use shoal_engine::Projection;
+    use shoal_testkit::Random;
+    use tokio::sync::oneshot;
+
     use super::*;
+    use crate::shares::{FairPlaces, Requester};
+
+    fn rectangle(random: &mut Random) -> Query {
+        let (x, y) = (random.real(-180.0, 90.0), random.real(-90.0, 45.0));
+        let (east, north) = (x + random.real(0.0, 90.0), y + random.real(0.0, 45.0));
+        let region = Region::rectangle(&Space::geographic(), x, y, east, north).unwrap();
+        let (kind, projection) = (QueryKind::Range(region), Projection::Ids);
+        Query { kind, filter: None, projection, limit: None }
+    }
+
+    fn job(
+        queries: Vec<Query>,
+        deadline: Option<Instant>,
+    ) -> (QueryJob, oneshot::Receiver<QueryReply>) {
+        let (reply, receiver) = oneshot::channel();
+        let client = Requester::PROCESS;
+        let _permit = FairPlaces::new(8).try_reserve(client, 1).unwrap();
+        let (epoch_min, alone, rows_work, was_put_off) = (0, false, 0, false);
+        let terms =
+            QueryTerms { epoch_min, alone, rows_work, deadline, was_put_off, reply, _permit };
+        (QueryJob { client, queries, terms }, receiver)
+    }
+
+    /// Answers jobs from slices that all wait already.
+    fn search(slices: &[FixColumns], jobs: Vec<QueryJob>) {
+        let (row_sender, rows) = bounded(slices.len());
+        slices.iter().for_each(|slice| row_sender.send(slice.clone()).unwrap());
+        let (taken, _taken_receiver) = bounded(1);
+        let records = slices.iter().map(|slice| slice.len() as u64).sum();
+        let space = Space::geographic();
+        let state = ScannedState { space, clock_ms: 0, records, raster_bytes_max: 0 };
+        let end = Instant::now() + Duration::from_secs(3_600);
+        let (at, speed) = ((1, 2, 3), Arc::default());
+        let (tests, testing) = (0, Duration::ZERO);
+        Search { state, rows, taken, at, end, tests, testing, speed }.run(jobs);
+    }
+
+    #[test]
+    fn slices_that_wait_are_read_whole() {
+        let mut random = Random::new(3);
+        let mut rows = Vec::new();
+        let mut slice = |random: &mut Random| {
+            let mut columns = FixColumns::new();
+            for _ in 0..random.below(3_000_u32) {
+                let place = [180, 90].map(|most| (random.real(-1e7, 1e7) * f64::from(most)) as i32);
+                rows.push(FixRow::new(rows.len() as u64, 0, place[0], place[1]));
+                columns.push_row(rows[rows.len() - 1]);
+            }
+            columns
+        };
+        let slices: Vec<_> = (0..20).map(|_| slice(&mut random)).collect();
+        let check = |queries: &[Query], reply: Result<QueryReply, _>| {
+            let answers = reply.unwrap().unwrap();
+            assert_eq!(answers.len(), queries.len());
+            for (number, query) in queries.iter().enumerate() {
+                let QueryKind::Range(region) = &query.kind else { panic!("{query:?}") };
+                let inside = rows.iter().filter(|row| region.contains(row.x, row.y));
+                let inside: Vec<u64> = inside.map(|row| row.object).collect();
+                assert_eq!(answers.get(number).objects, inside, "{query:?}");
+            }
+        };
+        let some: [Vec<Query>; 3] =
+            [1, 2, 700].map(|count| (0..count).map(|_| rectangle(&mut random)).collect());
+        for queries in &some {
+            let (job, mut receiver) = job(queries.clone(), None);
+            search(&slices, vec![job]);
+            check(queries, receiver.try_recv());
+        }
+        // Together, beside one whose caller left and one that is late.
+        let (mut jobs, mut receivers): (Vec<_>, Vec<_>) =
+            some.iter().map(|queries| job(queries.clone(), None)).unzip();
+        jobs.push(job(some[0].clone(), None).0);
+        let (late, mut no_answer) = job(some[2].clone(), Some(Instant::now()));
+        jobs.push(late);
+        search(&slices, jobs);
+        for (queries, receiver) in some.iter().zip(&mut receivers) {
+            check(queries, receiver.try_recv());
+        }
+        no_answer.try_recv().unwrap_err();
+    }
 
     #[test]
     fn requests_are_answered_together_if_a_third_of_the_time_is_enough() {

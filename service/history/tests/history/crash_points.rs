@@ -1,4 +1,4 @@
-//! A crash at every operation of short programs. Exactly what was sealed must be there afterwards.
+//! A crash or an error at every operation of short programs. Exactly what was sealed must be there afterwards.
 
 use shoal_position_log::Fault;
 
@@ -24,6 +24,7 @@ struct Met {
     has_failed: bool,
 }
 
+/// Runs the program with a fault at this operation of the disk.
 fn run(seed: u64, fault_at: u64, fault: Fault) -> Met {
     let name = format!("seed {seed} {fault:?} at {fault_at}");
     let mut world = World::new(seed, Shape { objects: 6, batch_rows: 50, partitions: 2 });
