@@ -318,7 +318,7 @@ pub const LONG_WORK_AT_ONCE: u64 = 2 * LONG_QUERIES_AT_ONCE as u64;
 /// Tests per second that a search is expected to make before one has shown it: few, so that requests
 /// that are answered together take less than [`LONG_QUERY_MS_MAX`].
 pub const LONG_TESTS_PER_SECOND_FIRST: u64 = 100 << 20;
-/// Time of the steps between which a part of a search looks whether its turn has ended, milliseconds.
+/// Time of the steps between which a part of a search checks the end of its turn, milliseconds.
 pub const LONG_QUERY_STEP_MS: u64 = 5;
 /// Time after which a search checks deadlines and lets others have the threads of their pool,
 /// milliseconds.

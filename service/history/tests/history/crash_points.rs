@@ -1,4 +1,5 @@
-//! A crash or an error at every operation of short programs. Exactly what was sealed must be there afterwards.
+//! A crash or an error at every operation of short programs. Exactly what was sealed must be there
+//! afterwards.
 
 use shoal_position_log::Fault;
 
