@@ -41,7 +41,7 @@ pub(crate) fn code_lengths(frequencies: &[u32]) -> Vec<u8> {
 }
 
 /// Returns for each item of each list true if it is a leaf, false if it is a package. Items are in
-/// order of weight, a leaf before a package of equal weight. Where there are fewer than `LISTS`, the
+/// order of weight, a leaf before a package of equal weight. If there are fewer than `LISTS`, the
 /// missing ones equal the last.
 fn merged_lists(leaves: &[(u64, usize)]) -> Vec<Vec<bool>> {
     let items = 2 * leaves.len();

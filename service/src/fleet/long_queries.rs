@@ -3,11 +3,11 @@
 //! They are answered from an export of the state, which the engine's thread delivers in slices
 //! between cycles. So all answers of a request show one epoch, and updates continue meanwhile. A
 //! thread takes the slices that wait and tests them against the queries, a part of the queries on
-//! each thread of a pool that has half of the cores and that the searches of all fleets use in turns
+//! each thread of a pool. It has half of the cores, and the searches of all fleets use it in turns
 //! of [`LONG_QUERY_TURN_MS`]. Single parts are tested without the pool, half as many at a time as
-//! there are cores: on a busy machine, threads of low priority wait long for each other. Clients are
-//! served in turn by the cost of their queries, and costly requests are not answered together with
-//! others. After each turn the thread checks for expired deadlines and for callers that left.
+//! there are cores: on a busy machine, threads of low priority wait long for each other. Clients
+//! are served in turn by the cost of their queries, and costly requests are not answered together
+//! with others. After each turn the thread checks for expired deadlines and for callers that left.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -269,8 +269,8 @@ impl Search {
 }
 
 impl Part<'_> {
-    /// Tests rows of the slices that it has not read, step by step until the turn ends, and at least
-    /// one step. Returns about how many tests of a rectangle it made.
+    /// Tests rows of the slices that it has not read, step by step until the turn ends, at least one
+    /// step. Returns about how many tests of a rectangle it made.
     fn read(&mut self, slices: &[FixColumns], turn: Duration) -> u64 {
         let begin = Instant::now();
         let (mut step_begin, mut slice_begin, read_before) = (begin, 0, self.rows_read);
