@@ -320,8 +320,8 @@ pub const LONG_WORK_AT_ONCE: u64 = 2 * LONG_QUERIES_AT_ONCE as u64;
 pub const LONG_TESTS_PER_SECOND_FIRST: u64 = 100 << 20;
 /// Time of the steps between which a part of a search checks the end of its turn, milliseconds.
 pub const LONG_QUERY_STEP_MS: u64 = 5;
-/// Time after which a search checks deadlines and lets others have the threads of their pool,
-/// milliseconds.
+/// About the time for which a search tests rows before it checks deadlines and others may use the
+/// threads of their pool, milliseconds.
 pub const LONG_QUERY_TURN_MS: u64 = 100;
 /// Bytes of the rasters of polygons: of one, and of all queries of a fleet that are answered
 /// together. [`QUERY_VERTICES_MAX`] limits large polygons server-wide to some hundred.
@@ -340,8 +340,8 @@ pub const CHECKPOINT_PAUSE: u32 = 3;
 /// they return; the one that left first is forgotten.
 pub const FOLLOWERS_ABSENT_MAX: usize = 64;
 /// Slices of an export that wait for their reader: twice as many as follow the largest cycle by
-/// default. A row takes 24 to 40 bytes, so they take at most 20 MiB. A search of long queries holds
-/// up to nine more, 23 MiB.
+/// default. A row takes 24 to 40 bytes, so these slices take at most 20 MiB. A search of long
+/// queries, one for each fleet at a time, holds up to nine more, 23 MiB.
 pub const EXPORT_SLICES_WAITING: usize = 8;
 /// Bytes of the log that recovery reads before it passes their cycles to another thread. This value
 /// keeps exchanges between threads rare and is below the size of a large cycle.

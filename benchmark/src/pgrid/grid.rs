@@ -82,7 +82,8 @@ impl PGrid {
     /// An empty grid for objects `0..objects` and at most these concurrent workers.
     ///
     /// # Panics
-    /// For a layout outside its ranges, and if nobody applies updates or answers queries.
+    /// For a layout outside its ranges, and unless some workers apply updates and some answer
+    /// queries.
     pub(crate) fn new(bounds: QuantaRect, objects: u32, workers: Workers, layout: Layout) -> Self {
         assert!((1..=SIDE_MAX).contains(&layout.side), "{layout:?}");
         assert!((1..=BUCKET_LINES_MAX).contains(&layout.bucket_lines), "{layout:?}");
@@ -98,7 +99,7 @@ impl PGrid {
         }
     }
 
-    /// The most workers at a time.
+    /// The workers that may run at a time.
     pub(super) fn workers(&self) -> Workers {
         self.workers
     }

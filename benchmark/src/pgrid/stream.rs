@@ -48,11 +48,18 @@ pub(crate) struct Roles {
     pub(crate) queries: usize,
 }
 
+impl fmt::Display for Roles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.updates, self.queries)
+    }
+}
+
 /// The threads that work on a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Workers {
-    /// So many, each of which applies updates and answers queries.
+    /// This many, and each applies updates and answers queries.
     Alike(usize),
+    /// Each does one of both.
     Divided(Roles),
 }
 
@@ -78,12 +85,6 @@ impl Workers {
             Self::Divided(roles) if number < roles.updates => Role::Updates,
             Self::Divided(_) => Role::Queries,
         }
-    }
-}
-
-impl fmt::Display for Roles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.updates, self.queries)
     }
 }
 

@@ -3,11 +3,12 @@
 //! They are answered from an export of the state, which the engine's thread delivers in slices
 //! between cycles. So all answers of a request show one epoch, and updates continue meanwhile. A
 //! thread takes the slices that wait and tests them against the queries, a part of the queries on
-//! each thread of a pool. It has half of the cores, and the searches of all fleets use it in turns
-//! of [`LONG_QUERY_TURN_MS`]. Single parts are tested without the pool, half as many at a time as
-//! there are cores: on a busy machine, threads of low priority wait long for each other. Clients
-//! are served in turn by the cost of their queries, and costly requests are not answered together
-//! with others. After each turn the thread checks for expired deadlines and for callers that left.
+//! each thread of a pool. The pool has half of the cores; the searches of all fleets test rows on
+//! it in turns of about [`LONG_QUERY_TURN_MS`]. A search of one part uses its own thread instead,
+//! if fewer do than the pool has threads: on a busy machine, threads of low priority wait long for
+//! each other. Clients are served in turn by the cost of their queries, and costly requests are not
+//! answered together with others. After each turn the thread checks for expired deadlines and for
+//! callers that left.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -62,6 +63,7 @@ struct Search {
     /// Term, epoch and clock of the answers.
     at: (u64, u64, i64),
     end: Instant,
+    turn: Duration,
     /// About how many tests of a rectangle it has made, and their time.
     tests: u64,
     testing: Duration,
@@ -195,8 +197,9 @@ impl LongQueries {
             records: state.objects,
             raster_bytes_max: of_one.min(of_all / polygons.max(1)),
         };
+        let turn = Duration::from_millis(LONG_QUERY_TURN_MS);
         let (tests, testing, speed) = (0, Duration::ZERO, self.speed.clone());
-        let search = Search { state, rows, taken, at, end, tests, testing, speed };
+        let search = Search { state, rows, taken, at, end, turn, tests, testing, speed };
         spawn_at(Priority::Lowest, format!("queries-{name}"), || search.run(jobs))?;
         Ok(Some(ExportRows::new(row_sender, taken_receiver)))
     }
@@ -224,7 +227,7 @@ impl Search {
             self.read(&slices, &mut requests);
         }
         // A search whose callers left early says little.
-        if !requests.is_empty() || self.end <= Instant::now() {
+        if !requests.is_empty() || self.testing >= self.turn {
             self.speed.learn(self.tests, self.testing);
         }
         for LongRequest { terms, parts, part_queries, .. } in requests {
@@ -234,21 +237,18 @@ impl Search {
         }
     }
 
-    /// Tests rows against the queries in turns, until it has dropped all requests or all have read
-    /// the slices.
+    /// Tests the rows of slices in turns, until no request is left that has not read them all.
     fn read(&mut self, slices: &[FixColumns], requests: &mut Vec<LongRequest<'_>>) {
-        requests
-            .iter_mut()
-            .flat_map(|request| &mut request.parts)
-            .for_each(|part| part.rows_read = 0);
         let rows: usize = slices.iter().map(FixColumns::len).sum();
-        let has_read = |part: &Part<'_>| part.rows_read == rows;
-        while !requests.iter().flat_map(|request| &request.parts).all(has_read) {
+        requests.iter_mut().for_each(LongRequest::begin_slices);
+        loop {
             let started = Instant::now();
-            let parts: Vec<_> =
-                requests.iter_mut().flat_map(|request| &mut request.parts).collect();
-            let of_a_thread = parts.len().div_ceil(pool_threads()) as u32;
-            let turn = Duration::from_millis(LONG_QUERY_TURN_MS) / of_a_thread;
+            let parts = requests.iter_mut().flat_map(|request| &mut request.parts);
+            let parts: Vec<_> = parts.filter(|part| part.rows_read < rows).collect();
+            if parts.is_empty() {
+                return;
+            }
+            let turn = self.turn / parts.len().div_ceil(pool_threads()) as u32;
             let tests = map_parts(parts, |part| part.read(slices, turn));
             self.tests = tests.into_iter().fold(self.tests, u64::saturating_add);
             self.testing += started.elapsed();
@@ -269,13 +269,13 @@ impl Search {
 }
 
 impl Part<'_> {
-    /// Tests rows of the slices that it has not read, step by step until the turn ends, at least one
-    /// step. Returns about how many tests of a rectangle it made.
+    /// Tests rows of the slices that it has not read, step by step until the turn ends, at least
+    /// one step. Returns about how many tests of a rectangle it made.
     fn read(&mut self, slices: &[FixColumns], turn: Duration) -> u64 {
         let begin = Instant::now();
         let (mut step_begin, mut slice_begin, read_before) = (begin, 0, self.rows_read);
-        for slice in slices {
-            while self.rows_read < slice_begin + slice.len() && step_begin - begin < turn {
+        'turn: for slice in slices {
+            while self.rows_read < slice_begin + slice.len() {
                 let first = self.rows_read - slice_begin;
                 let step = first..slice.len().min(first + self.step_rows);
                 let count = step.len();
@@ -284,6 +284,9 @@ impl Part<'_> {
                 let step_end = Instant::now();
                 self.step_rows = step_rows(count, step_end - step_begin);
                 step_begin = step_end;
+                if step_end - begin >= turn {
+                    break 'turn;
+                }
             }
             slice_begin += slice.len();
         }
@@ -326,6 +329,10 @@ impl<'a> LongRequest<'a> {
         let parts = map_parts(queries.chunks(part_queries).collect(), part);
         Some(Self { parts: parts.into_iter().collect::<Option<_>>()?, terms, part_queries })
     }
+
+    fn begin_slices(&mut self) {
+        self.parts.iter_mut().for_each(|part| part.rows_read = 0);
+    }
 }
 
 fn answers(parts: Vec<Part<'_>>, part_queries: usize, at: (u64, u64, i64)) -> JobAnswers {
@@ -338,7 +345,7 @@ fn answers(parts: Vec<Part<'_>>, part_queries: usize, at: (u64, u64, i64)) -> Jo
 
 /// Maps parts on the threads of [`pool`], a single part on this thread if a place is free.
 fn map_parts<P: Send, T: Send>(parts: Vec<P>, map: impl Fn(P) -> T + Send + Sync) -> Vec<T> {
-    let place = if parts.len() < 2 { OwnThreadPlace::take() } else { None };
+    let place = if parts.len() == 1 { OwnThreadPlace::take() } else { None };
     match pool().filter(|_| place.is_none()) {
         Some(pool) => pool.install(|| parts.into_par_iter().map(map).collect()),
         None => parts.into_iter().map(map).collect(),
@@ -355,7 +362,7 @@ impl OwnThreadPlace {
         let places = pool_threads();
         let next = |taken| (taken < places).then_some(taken + 1);
         let taken = &OWN_THREAD_PLACES_TAKEN;
-        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok().then_some(Self)
+        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().map(|_| Self)
     }
 }
 
@@ -389,6 +396,7 @@ mod tests {
     use shoal_engine::Projection;
     use shoal_testkit::Random;
     use tokio::sync::oneshot;
+    use tokio::sync::oneshot::error::TryRecvError;
 
     use super::*;
     use crate::shares::{FairPlaces, Requester};
@@ -414,18 +422,18 @@ mod tests {
         (QueryJob { client, queries, terms }, receiver)
     }
 
-    /// Answers jobs from slices that all wait already.
-    fn search(slices: &[FixColumns], jobs: Vec<QueryJob>) {
+    /// Answers jobs about this many records from slices that all wait already.
+    fn search(records: u64, slices: &[FixColumns], jobs: Vec<QueryJob>, turn: Duration) {
         let (row_sender, rows) = bounded(slices.len());
         slices.iter().for_each(|slice| row_sender.send(slice.clone()).unwrap());
+        drop(row_sender);
         let (taken, _taken_receiver) = bounded(1);
-        let records = slices.iter().map(|slice| slice.len() as u64).sum();
         let space = Space::geographic();
         let state = ScannedState { space, clock_ms: 0, records, raster_bytes_max: 0 };
         let end = Instant::now() + Duration::from_secs(3_600);
         let (at, speed) = ((1, 2, 3), Arc::default());
         let (tests, testing) = (0, Duration::ZERO);
-        Search { state, rows, taken, at, end, tests, testing, speed }.run(jobs);
+        Search { state, rows, taken, at, end, turn, tests, testing, speed }.run(jobs);
     }
 
     #[test]
@@ -442,6 +450,9 @@ mod tests {
             columns
         };
         let slices: Vec<_> = (0..20).map(|_| slice(&mut random)).collect();
+        let records = rows.len() as u64;
+        // One step in a turn, and all.
+        let turns = [Duration::ZERO, Duration::from_secs(3_600)];
         let check = |queries: &[Query], reply: Result<QueryReply, _>| {
             let answers = reply.unwrap().unwrap();
             assert_eq!(answers.len(), queries.len());
@@ -454,9 +465,9 @@ mod tests {
         };
         let some: [Vec<Query>; 3] =
             [1, 2, 700].map(|count| (0..count).map(|_| rectangle(&mut random)).collect());
-        for queries in &some {
+        for (queries, turn) in some.iter().flat_map(|queries| turns.map(|turn| (queries, turn))) {
             let (job, mut receiver) = job(queries.clone(), None);
-            search(&slices, vec![job]);
+            search(records, &slices, vec![job], turn);
             check(queries, receiver.try_recv());
         }
         // Together, beside one whose caller left and one that is late.
@@ -465,11 +476,16 @@ mod tests {
         jobs.push(job(some[0].clone(), None).0);
         let (late, mut no_answer) = job(some[2].clone(), Some(Instant::now()));
         jobs.push(late);
-        search(&slices, jobs);
+        search(records, &slices, jobs, turns[0]);
         for (queries, receiver) in some.iter().zip(&mut receivers) {
             check(queries, receiver.try_recv());
         }
-        no_answer.try_recv().unwrap_err();
+        assert_eq!(no_answer.try_recv().unwrap_err(), TryRecvError::Closed);
+        // The export ends early.
+        let (job, mut receiver) = job(some[1].clone(), None);
+        search(records + 1, &slices, vec![job], turns[1]);
+        let reply = receiver.try_recv().unwrap();
+        assert!(matches!(reply, Err(ServiceError::Busy { .. })), "{reply:?}");
     }
 
     #[test]
@@ -487,6 +503,18 @@ mod tests {
             speed.learn(0, Duration::from_secs(1));
         }
         assert_eq!(speed.work_max(1_000), 0);
+    }
+
+    #[test]
+    fn places_are_counted() {
+        let taken: Vec<_> = std::iter::from_fn(OwnThreadPlace::take).collect();
+        assert!(taken.len() <= pool_threads());
+        drop(taken);
+        // Other tests may hold some, but give back no more than they took.
+        for _ in 0..1_000 {
+            assert!(OWN_THREAD_PLACES_TAKEN.load(Ordering::Relaxed) <= pool_threads());
+            drop([OwnThreadPlace::take(), OwnThreadPlace::take(), OwnThreadPlace::take()]);
+        }
     }
 
     #[test]
