@@ -11,7 +11,7 @@
 //! callers that left.
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -21,6 +21,7 @@ use shoal_codec::FixColumns;
 use shoal_engine::{
     AnswerSet, EngineError, ExportHeader, Query, QueryKind, RecordScan, Region, ScannedState, Space,
 };
+use tokio::sync::Semaphore;
 use tokio::time::{Duration, Instant};
 
 use super::job_answers::JobAnswers;
@@ -345,31 +346,17 @@ fn answers(parts: Vec<Part<'_>>, part_queries: usize, at: (u64, u64, i64)) -> Jo
 
 /// Maps parts on the threads of [`pool`], a single part on this thread if a place is free.
 fn map_parts<P: Send, T: Send>(parts: Vec<P>, map: impl Fn(P) -> T + Send + Sync) -> Vec<T> {
-    let place = if parts.len() == 1 { OwnThreadPlace::take() } else { None };
+    let place = if parts.len() == 1 { own_thread_places().try_acquire().ok() } else { None };
     match pool().filter(|_| place.is_none()) {
         Some(pool) => pool.install(|| parts.into_par_iter().map(map).collect()),
         None => parts.into_iter().map(map).collect(),
     }
 }
 
-/// A place among the single parts that are mapped without the pool: as many as it has threads.
-struct OwnThreadPlace;
-
-static OWN_THREAD_PLACES_TAKEN: AtomicUsize = AtomicUsize::new(0);
-
-impl OwnThreadPlace {
-    fn take() -> Option<Self> {
-        let places = pool_threads();
-        let next = |taken| (taken < places).then_some(taken + 1);
-        let taken = &OWN_THREAD_PLACES_TAKEN;
-        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().map(|_| Self)
-    }
-}
-
-impl Drop for OwnThreadPlace {
-    fn drop(&mut self) {
-        OWN_THREAD_PLACES_TAKEN.fetch_sub(1, Ordering::Relaxed);
-    }
+/// Places of single parts that are mapped without the pool: as many as it has threads.
+fn own_thread_places() -> &'static Semaphore {
+    static PLACES: OnceLock<Semaphore> = OnceLock::new();
+    PLACES.get_or_init(|| Semaphore::new(pool_threads()))
 }
 
 /// The thread pool of the searches of all fleets. If it cannot be started, returns `None`; then
@@ -506,15 +493,18 @@ mod tests {
     }
 
     #[test]
-    fn places_are_counted() {
-        let taken: Vec<_> = std::iter::from_fn(OwnThreadPlace::take).collect();
-        assert!(taken.len() <= pool_threads());
-        drop(taken);
-        // Other tests may hold some, but give back no more than they took.
-        for _ in 0..1_000 {
-            assert!(OWN_THREAD_PLACES_TAKEN.load(Ordering::Relaxed) <= pool_threads());
-            drop([OwnThreadPlace::take(), OwnThreadPlace::take(), OwnThreadPlace::take()]);
-        }
+    fn a_single_part_without_a_place_uses_the_pool() {
+        // Other tests give their places back.
+        let all = loop {
+            match own_thread_places().try_acquire_many(pool_threads() as u32) {
+                Ok(all) => break all,
+                Err(_) => std::thread::yield_now(),
+            }
+        };
+        let name = |()| std::thread::current().name().map(str::to_owned).unwrap();
+        assert!(map_parts(vec![()], name)[0].starts_with("long-queries-"));
+        drop(all);
+        assert!(own_thread_places().available_permits() <= pool_threads());
     }
 
     #[test]
